@@ -6,7 +6,8 @@
 //! between sources is free, so with receives from any source several outcomes are legal.
 //! [`explain`] tells whether an outcome is legal.
 
-use strait::{ANY_SOURCE, ANY_TAG};
+use strait::ANY_TAG;
+use strait::raw::ANY_SOURCE;
 use strait_core::matching::{Envelope, Pattern};
 
 /// Returns whether a receive takes a message. The oracle does not use the code that it judges.

@@ -1,9 +1,10 @@
 //! Windows by messages (the send/receive based design): the behaviour that only this design has.
 
 use strait::boot::SegmentConfig;
+use strait::raw::ANY_SOURCE;
 use strait::{
-    ANY_SOURCE, ANY_TAG, Assert, AtomicityDomain, Error, LockDesign, LockType, Nodes, Op,
-    RmaOperation, Shape, Window, WindowDesign, WindowError, World, wait_all,
+    ANY_TAG, Assert, AtomicityDomain, Error, LockDesign, LockType, Nodes, Op, RmaOperation, Shape,
+    Window, WindowDesign, WindowError, World, wait_all,
 };
 use strait_tests::{payload, threads, threads_on};
 

@@ -1,6 +1,7 @@
 //! Dynamic windows: attached and detached memory of either kind, on a node and between nodes.
 
 use strait::boot::SegmentConfig;
+use strait::raw::RawWindow as _;
 use strait::{Assert, Attached, Error, Nodes, Op, Shape, Window, WindowError, World};
 use strait_tests::{Ranks, threads_on};
 

@@ -4,7 +4,8 @@
 use core::time::Duration;
 
 use strait::boot::SegmentConfig;
-use strait::{ANY_SOURCE, ANY_TAG, Endpoint, Error, Fault, World};
+use strait::raw::ANY_SOURCE;
+use strait::{ANY_TAG, Endpoint, Error, Fault, World};
 use strait_core::engine::{FailureCause, Gone};
 use strait_core::matching::Pattern;
 use strait_core::shm::CellArena;

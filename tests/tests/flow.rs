@@ -4,7 +4,8 @@
 use std::thread;
 
 use strait::boot::SegmentConfig;
-use strait::{ANY_SOURCE, ANY_TAG, Endpoint, Error, Fault, Request, wait_all};
+use strait::raw::ANY_SOURCE;
+use strait::{ANY_TAG, Endpoint, Error, Fault, Request, wait_all};
 use strait_core::layout::Life;
 use strait_core::shm::PARCEL;
 use strait_tests::{Ranks, die, payload, report, segment, shape};

@@ -5,7 +5,7 @@ use std::env::consts::ARCH;
 use std::io::{IoSlice, IoSliceMut};
 
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
-use strait::{Assert, Error, Op, Window, WindowError, World};
+use strait::{Assert, Error, Op, Vectored, Window, WindowError, World};
 use strait_tests::{Ranks, payload};
 
 const LENGTH: usize = 700_001;
@@ -33,8 +33,8 @@ fn exchange(world: &World, count: u64, parts: bool) {
         let mut targets = [IoSliceMut::new(first), IoSliceMut::new(second)];
         if parts {
             endpoint.scope(|scope| {
-                let receive = scope.irecv_vectored(&mut targets, peer, 0).unwrap();
-                scope.isend_vectored(&sources, peer, 0).unwrap().wait().unwrap();
+                let receive = scope.irecv(Vectored::new_mut(&mut targets), peer, 0).unwrap();
+                scope.isend(Vectored::new(&sources), peer, 0).unwrap().wait().unwrap();
                 receive.wait().unwrap();
             });
         } else {

@@ -4,7 +4,8 @@ use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 
 use strait::boot::SegmentConfig;
-use strait::{ANY_SOURCE, Endpoint, Error, Fault, Request, Transfer, Tuning, World, wait_all};
+use strait::raw::ANY_SOURCE;
+use strait::{Endpoint, Error, Fault, Request, Transfer, Tuning, Vectored, World, wait_all};
 use strait_tests::{Ranks, die, in_one_thread, payload, shape};
 
 /// Lengths on both sides of each limit: eager, grain, job, and a prime far above.
@@ -195,12 +196,12 @@ fn buffers_in_parts_meet_on_either_side_or_both() {
             let mut parts = parts.map(IoSliceMut::new);
             worlds[0].endpoint().scope(|sends| {
                 let send = match cut_out {
-                    true => sends.isend_vectored(&out, 1, 3).unwrap(),
+                    true => sends.isend(Vectored::new(&out), 1, 3).unwrap(),
                     false => sends.isend(&bytes, 1, 3).unwrap(),
                 };
                 worlds[1].endpoint().scope(|receives| {
                     let request = match cut_in {
-                        true => receives.irecv_vectored(&mut parts, 0, 3).unwrap(),
+                        true => receives.irecv(Vectored::new_mut(&mut parts), 0, 3).unwrap(),
                         false => receives.irecv(&mut parts[2], 0, 3).unwrap(),
                     };
                     finish(worlds, request).unwrap();

@@ -4,8 +4,9 @@
 use std::io::IoSliceMut;
 
 use strait::boot::SegmentConfig;
+use strait::raw::ANY_SOURCE;
 use strait::{
-    ANY_SOURCE, ANY_TAG, Endpoint, Error, Fault, Nodes, Rendezvous, StartError, Status, Tuning,
+    ANY_TAG, Endpoint, Error, Fault, Nodes, Rendezvous, StartError, Status, Tuning, Vectored,
     World, wait_all,
 };
 use strait_tests::{Ranks, by_each_transfer, die, in_one_thread, payload, shape, threads_on};
@@ -62,10 +63,12 @@ fn match_all(endpoint: Endpoint<'_>) {
         let (head, tail) = bytes.split_at_mut(expected.len() / 3);
         let received = match tag % 4 {
             0 => endpoint.scope(|scope| scope.imrecv(message, &mut bytes)?.wait()),
-            1 => message.recv_vectored(&mut [IoSliceMut::new(head), IoSliceMut::new(tail)]),
+            1 => {
+                message.recv(Vectored::new_mut(&mut [IoSliceMut::new(head), IoSliceMut::new(tail)]))
+            }
             2 => {
                 let mut parts = [IoSliceMut::new(head), IoSliceMut::new(tail)];
-                endpoint.scope(|scope| scope.imrecv_vectored(message, &mut parts)?.wait())
+                endpoint.scope(|scope| scope.imrecv(message, Vectored::new_mut(&mut parts))?.wait())
             }
             _ => message.recv(&mut bytes),
         };

@@ -4,9 +4,8 @@
 use std::collections::VecDeque;
 
 use strait::boot::SegmentConfig;
-use strait::{
-    ANY_SOURCE, ANY_TAG, Endpoint, Fault, Rendezvous, Request, Status, Tuning, World, wait_all,
-};
+use strait::raw::ANY_SOURCE;
+use strait::{ANY_TAG, Endpoint, Fault, Rendezvous, Request, Status, Tuning, World, wait_all};
 use strait_tests::{in_one_thread, payload, shape, threads};
 
 /// Lengths of messages that go by line, by one cell and by many.

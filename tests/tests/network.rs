@@ -3,7 +3,8 @@
 //! devices, too.
 
 use strait::boot::SegmentConfig;
-use strait::{ANY_SOURCE, Error, FailureCause, Fault, Nodes, World, wait_all};
+use strait::raw::ANY_SOURCE;
+use strait::{Error, FailureCause, Fault, Nodes, World, wait_all};
 use strait_tests::{Ranks, die, payload, shape, threads_on, traffic};
 
 /// The designs of the RDMA channel, by the names that `STRAIT_RING` takes.

@@ -5,7 +5,8 @@ use std::os::fd::OwnedFd;
 
 use rustix::fs::MemfdFlags;
 use strait::boot::SegmentConfig;
-use strait::{ANY_SOURCE, Error, Fault, Nodes, Op, World};
+use strait::raw::ANY_SOURCE;
+use strait::{Error, Fault, Nodes, Op, World};
 use strait_tests::{Ranks, die, payload, threads_on};
 
 /// A length, in bytes, above that of messages that are copied at once.

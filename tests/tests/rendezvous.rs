@@ -6,9 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use strait::boot::SegmentConfig;
-use strait::{
-    ANY_SOURCE, ANY_TAG, Error, Fault, Rendezvous, Request, Rtrs, Transfer, Tuning, World,
-};
+use strait::raw::ANY_SOURCE;
+use strait::{ANY_TAG, Error, Fault, Rendezvous, Request, Rtrs, Transfer, Tuning, Vectored, World};
 use strait_core::engine::RequestId;
 use strait_core::layout::SegmentConfig as Shape;
 use strait_tests::{Arena, Engines, Ranks, in_one_thread, payload};
@@ -479,10 +478,10 @@ fn buffers_in_parts_and_in_heaps_are_asked_for() {
             let (first, second) = room.split_at_mut(300_001);
             let mut targets = [IoSliceMut::new(first), IoSliceMut::new(second)];
             worlds[1].endpoint().scope(|receives| {
-                let receive = receives.irecv_vectored(&mut targets, 0, 0).unwrap();
+                let receive = receives.irecv(Vectored::new_mut(&mut targets), 0, 0).unwrap();
                 worlds[0].endpoint().scope(|sends| {
                     let send = match parts {
-                        true => sends.isend_vectored(&sources, 1, 0).unwrap(),
+                        true => sends.isend(Vectored::new(&sources), 1, 0).unwrap(),
                         false => sends.isend(from, 1, 0).unwrap(),
                     };
                     finish(worlds, receive).unwrap();

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use strait::boot::SegmentConfig;
-use strait::{ANY_SOURCE, ANY_TAG, Endpoint, Error, Fault, Nodes, Op, Rendezvous, Rtrs, World};
+use strait::raw::ANY_SOURCE;
+use strait::{ANY_TAG, Endpoint, Error, Fault, Nodes, Op, Rendezvous, Rtrs, World};
 use strait_core::rndv::{PAUSE_MIN, SAMPLES, USAGE_MIN};
 use strait_tests::{Ranks, payload, threads_on, traffic};
 

@@ -5,7 +5,8 @@ use core::ptr::NonNull;
 
 use fastrand::Rng;
 use strait::boot::SegmentConfig;
-use strait::{ANY_SOURCE, ANY_TAG, Fault, Rendezvous, Transfer, Tuning};
+use strait::raw::ANY_SOURCE;
+use strait::{ANY_TAG, Fault, Rendezvous, Transfer, Tuning};
 use strait_core::buffer::Part;
 use strait_core::engine::{InUse, Outcome, Owner, Received, RequestId, Rtrs, Status};
 use strait_core::matching::Pattern;

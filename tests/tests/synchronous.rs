@@ -3,8 +3,9 @@
 use std::io::IoSlice;
 
 use strait::boot::SegmentConfig;
+use strait::raw::ANY_SOURCE;
 use strait::{
-    ANY_SOURCE, Endpoint, Error, Fault, Nodes, Rendezvous, Tuning, World, test_some, wait_all,
+    Endpoint, Error, Fault, Nodes, Rendezvous, Tuning, Vectored, World, test_some, wait_all,
 };
 use strait_tests::{Ranks, by_each_transfer, die, in_one_thread, payload, shape, threads_on};
 
@@ -65,7 +66,7 @@ fn meet_receives(endpoint: Endpoint<'_>) {
                     match vectored {
                         false => endpoint.ssend(&data, 1, tag).unwrap(),
                         true => {
-                            scope.issend_vectored(&parts, 1, tag).unwrap().wait().unwrap();
+                            scope.issend(Vectored::new(&parts), 1, tag).unwrap().wait().unwrap();
                         }
                     }
                 } else {

@@ -2,11 +2,12 @@
 //! processes. They use one device each if there are two. Its atomics are not atomic towards the
 //! processor's.
 
+use core::net::Ipv4Addr;
 use core::panic::AssertUnwindSafe;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use core::time::Duration;
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::TcpListener;
 use std::panic::catch_unwind;
 use std::sync::mpsc;
 use std::{fs, thread};

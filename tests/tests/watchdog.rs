@@ -5,7 +5,8 @@ use core::panic::AssertUnwindSafe;
 use core::time::Duration;
 use std::panic::catch_unwind;
 
-use strait::{ANY_SOURCE, ANY_TAG, World, wait_any};
+use strait::raw::ANY_SOURCE;
+use strait::{ANY_TAG, World, wait_any};
 use strait_tests::Ranks;
 
 /// Time limits of the job, in seconds. On a busy machine ranks are killed before they wait; then

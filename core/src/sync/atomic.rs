@@ -13,7 +13,7 @@ mod provider {
     pub(super) use loom::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 }
 
-use super::Ordering;
+use super::ordering::Ordering;
 
 macro_rules! atomic {
     ($(#[$doc:meta])* $name:ident, $integer:ty) => {

@@ -1,6 +1,6 @@
 //! The cheap side of an asymmetric pair of full fences.
 
-use super::Ordering;
+use super::ordering::Ordering;
 
 /// Fences against another thread's *heavy* fence, a barrier that the kernel runs on every processor
 /// (`membarrier(2)`). This side only keeps the compiler from reordering; the heavy side covers the

@@ -12,6 +12,7 @@ pub mod dma;
 pub mod light;
 mod once;
 mod order;
+mod ordering;
 mod processor;
 mod spin;
 mod step;
@@ -19,9 +20,9 @@ pub(crate) mod word;
 
 pub use atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 pub use cell::UnsafeCell;
-pub use core::sync::atomic::Ordering;
 pub(crate) use once::read_once;
 pub use order::order;
+pub use ordering::Ordering;
 pub use processor::has_avx;
 pub use spin::{finish_look, prefetch, prefetch_to_write, spin_hint};
 pub use step::{Step, reached};

@@ -1,6 +1,6 @@
 //! Named orderings: a mutant can weaken each one alone, and a test shows that it matters.
 
-use super::Ordering;
+use super::ordering::Ordering;
 
 /// Returns the ordering at `site`, a name of the form `algorithm/number` that
 /// `docs/memory-model.md` explains.

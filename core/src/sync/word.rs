@@ -2,8 +2,8 @@
 
 use core::ptr::NonNull;
 
-use super::Ordering::Relaxed;
-use super::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
+use super::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
+use super::ordering::Ordering::Relaxed;
 
 /// An unsigned integer that the processor reads, writes and swaps as a whole.
 pub trait AtomicWord: Copy + Eq + sealed::Atomic {}

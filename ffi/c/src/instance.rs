@@ -4,7 +4,8 @@ use core::cell::{Cell, RefCell, RefMut};
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use shim::{Endpoint, Matched, SharedMemory, Window, World};
+use shim::raw::Matched;
+use shim::{Endpoint, SharedMemory, Window, World};
 
 use crate::contexts::CONTEXT_MAX;
 use crate::entries::Entries;

@@ -2,7 +2,8 @@
 
 use core::ffi::c_int;
 
-use shim::{Error, Matched, World};
+use shim::raw::{Matched, RawEndpoint as _, RawWorld as _};
+use shim::{Error, World};
 
 use crate::border::{
     BufferArg, CountArg, HandleArg, HandlePlaceArg, LastingArg, LastingPartsArg, OperationMemory,

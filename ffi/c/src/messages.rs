@@ -2,7 +2,8 @@
 
 use core::ffi::c_int;
 
-use shim::{Endpoint, Error, SHORT_MAX, SentShort};
+use shim::raw::{RawEndpoint as _, SHORT_MAX, SentShort};
+use shim::{Endpoint, Error};
 
 use crate::border::{
     BufferArg, CountArg, DataArg, HandleArg, LastingArg, LastingPartsArg, OperationMemory, OutArg,

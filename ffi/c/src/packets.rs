@@ -5,7 +5,8 @@
 
 use core::ffi::{c_int, c_void};
 
-use shim::{ANY_SOURCE, ANY_TAG, Status};
+use shim::raw::ANY_SOURCE;
+use shim::{ANY_TAG, Status};
 
 use crate::border::{CountArg, HandleArg, LastingPartsArg, OutArg, SendKind};
 use crate::contexts::PACKETS;

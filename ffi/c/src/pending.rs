@@ -1,6 +1,7 @@
 //! Pending operations: what the handle of a request leads to.
 
-use shim::{Part, Unscoped, Wait, World};
+use shim::raw::{Part, Unscoped};
+use shim::{Wait, World};
 
 /// A pending operation, and the list of buffers that it uses.
 ///

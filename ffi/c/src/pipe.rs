@@ -10,7 +10,8 @@ use core::ptr::NonNull;
 use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
 
-use shim::{Endpoint, Part, Unscoped, World};
+use shim::raw::{Part, RawEndpoint as _, Unscoped};
+use shim::{Endpoint, World};
 
 use crate::failure::Called;
 
@@ -68,12 +69,12 @@ impl InFlightChunk {
 pub(crate) struct Pipe {
     under_way: VecDeque<InFlightChunk>,
     spare: Vec<Chunk>,
-    inbox: Inbox,
+    inbox: PipeInbox,
 }
 
 /// The end of a pipe at its receiver.
 #[derive(Debug, Default)]
-struct Inbox {
+struct PipeInbox {
     /// The receive operation of the next message.
     receive: Option<InFlightChunk>,
     /// The message that has arrived, and the range of its unread bytes.
@@ -153,7 +154,7 @@ impl Pipe {
     }
 }
 
-impl Inbox {
+impl PipeInbox {
     /// Returns whether there are bytes to read. If there are none, receives the next message.
     fn has_bytes(&mut self, endpoint: &Endpoint<'_>, peer: u32) -> Called<bool> {
         if self.arrived.as_ref().is_some_and(|(_, unread)| !unread.is_empty()) {

@@ -3,7 +3,8 @@
 use core::cell::RefCell;
 use core::ffi::c_int;
 
-use shim::{Unscoped, World};
+use shim::World;
+use shim::raw::Unscoped;
 
 use crate::border::{HandleArg, HandlePlaceArg, OutArg};
 use crate::entry::enter;

@@ -128,7 +128,7 @@ fn expected() -> Vec<(String, i64)> {
     number("STRAIT_ABI", ABI as usize);
     number("STRAIT_CONTEXT_MAX", CONTEXT_MAX as usize);
     number("STRAIT_TAG_MAX", shim::TAG_MAX as usize);
-    number("STRAIT_ANY_SOURCE", shim::ANY_SOURCE as usize);
+    number("STRAIT_ANY_SOURCE", shim::raw::ANY_SOURCE as usize);
     number("STRAIT_ANY_TAG", shim::ANY_TAG as usize);
     for (code, name) in failure::NAMES {
         number(name.to_str().unwrap(), code as usize);

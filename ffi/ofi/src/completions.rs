@@ -17,7 +17,7 @@ const ENTRY_BYTES: [usize; 5] = [8, 8, 24, 40, 48];
 
 /// The entries of a completion queue.
 #[derive(Debug)]
-pub(crate) struct Completions {
+pub(crate) struct CompletionEntries {
     entry_bytes: usize,
     /// The address of the next entry in the reader's memory, and the number of entries that still
     /// fit. It is zero while no call reads.
@@ -40,7 +40,7 @@ struct FailedEntry {
     cause: ErrorCause,
 }
 
-impl Completions {
+impl CompletionEntries {
     /// Returns an empty queue, or `None` if there is no such format.
     pub(crate) fn new(format: usize) -> Option<Self> {
         Some(Self {
@@ -61,7 +61,7 @@ impl Completions {
         if room == 0 {
             return self.keep(entry, source);
         }
-        // SAFETY: the user has room for one more entry in the full format (`collect`).
+        // SAFETY: the user has room for one more entry in the full format (`begin_direct`).
         unsafe { place.write_unaligned(entry) };
         self.place.set(place.wrapping_add(1));
         self.room.set(room - 1);
@@ -97,22 +97,19 @@ impl Completions {
         self.entry_bytes == size_of::<CqEntry>()
     }
 
-    /// Makes progress while no entry is queued, in a queue of the full format. Writes the resulting
-    /// entries to the user's memory at once, behind the `given` entries that are there already, and
-    /// returns their number.
+    /// From now on entries of the full format go to the user's memory at once, behind the `given`
+    /// entries that are there already.
     #[inline(always)]
-    pub(crate) fn collect(
-        &self,
-        into: MemoryArg,
-        given: usize,
-        count: LengthArg,
-        progress: impl FnOnce(),
-    ) -> usize {
-        let room = count.get() - given;
+    pub(crate) fn begin_direct(&self, into: MemoryArg, given: usize, count: LengthArg) {
         self.place.set(into.as_ptr().cast::<CqEntry>().wrapping_add(given));
-        self.room.set(room);
-        progress();
-        room - self.room.replace(0)
+        self.room.set(count.get() - given);
+    }
+
+    /// Ends what [`CompletionEntries::begin_direct`] began with the same numbers. Returns the
+    /// number of entries that were written.
+    #[inline(always)]
+    pub(crate) fn end_direct(&self, given: usize, count: LengthArg) -> usize {
+        count.get() - given - self.room.replace(0)
     }
 
     /// Returns queued entries to the user, oldest first, and their number. `address_of` returns the
@@ -194,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_failure_carries_its_cause() {
-        let completions = Completions::new(3).unwrap();
+        let completions = CompletionEntries::new(3).unwrap();
         let fault = Fault::PeerFailed { rank: 5, sign: FailureCause::Nonsense };
         completions.fail(ENTRY, 0, fault.into());
         assert!(completions.has_failure() && !completions.is_empty());
@@ -212,7 +209,7 @@ mod tests {
 
     #[test]
     fn the_text_goes_into_the_buffer_of_the_user_as_far_as_it_fits() {
-        let completions = Completions::new(3).unwrap();
+        let completions = CompletionEntries::new(3).unwrap();
         let fault = Fault::Truncated { source: 1, tag: 2, message: 30, buffer: 20 };
         completions.fail(ENTRY, 10, fault.into());
         let mut buffer = [7_u8; 12];

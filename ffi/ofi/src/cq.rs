@@ -9,7 +9,7 @@ use crate::abi::{
     FiStatus, Fid, LengthArg, MemoryArg, NewArg, OpsCq, Ssize, absent, class, errno,
 };
 use crate::cause::text_of;
-use crate::completions::Completions;
+use crate::completions::CompletionEntries;
 use crate::domain::Domain;
 use crate::endpoint::FidEp;
 use crate::endpoint_list::EndpointList;
@@ -25,7 +25,7 @@ pub(crate) struct Cq {
     fid: Fid,
     ops: *const OpsCq,
     domain: ObjectRef<Domain>,
-    entries: Completions,
+    entries: CompletionEntries,
     endpoints: EndpointList<FidEp>,
 }
 
@@ -36,7 +36,7 @@ unsafe impl Object for Cq {
 }
 
 impl Cq {
-    pub(crate) const fn entries(&self) -> &Completions {
+    pub(crate) const fn entries(&self) -> &CompletionEntries {
         &self.entries
     }
 
@@ -55,6 +55,15 @@ impl Cq {
     #[inline(never)]
     fn progress_all(&self) {
         self.endpoints.each(FidEp::progress);
+    }
+
+    /// Makes progress while no entry is queued. Writes the resulting entries to the user's memory
+    /// at once, behind the `given` entries that are there already, and returns their number.
+    #[inline(always)]
+    fn progress_into(&self, into: MemoryArg, given: usize, count: LengthArg) -> usize {
+        self.entries.begin_direct(into, given, count);
+        self.progress();
+        self.entries.end_direct(given, count)
     }
 
     /// Returns queued entries to the user, oldest first.
@@ -101,7 +110,7 @@ impl Cq {
     ) -> Ssize {
         if self.entries.is_empty() {
             if self.is_direct(sources) {
-                let given = self.entries.collect(into, 0, count, || self.progress());
+                let given = self.progress_into(into, 0, count);
                 if given > 0 {
                     return given as Ssize;
                 }
@@ -123,7 +132,7 @@ impl Cq {
         if before == count.get() || !self.is_direct(sources) {
             return given;
         }
-        given + self.entries.collect(into, before, count, || self.progress()) as Ssize
+        given + self.progress_into(into, before, count) as Ssize
     }
 
     /// Returns whether entries can be written directly to the user's memory.
@@ -171,7 +180,7 @@ pub(crate) extern "C" fn open(
     context: *mut c_void,
 ) -> FiStatus {
     let (format, wait) = attr.map_or((0, 0), |attr| (attr.format as usize, attr.wait_obj));
-    let Some(entries) = Completions::new(format) else { return -errno::EINVAL };
+    let Some(entries) = CompletionEntries::new(format) else { return -errno::EINVAL };
     if !matches!(wait, WAIT_NONE | WAIT_UNSPEC | WAIT_YIELD) {
         return -errno::ENOSYS;
     }

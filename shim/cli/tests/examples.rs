@@ -5,7 +5,9 @@
 mod in_process;
 mod program;
 
-use program::{run, sorted};
+use std::process::Command;
+
+use program::{example, run, sorted};
 
 #[test]
 fn a_token_goes_around_the_ring() {
@@ -53,4 +55,12 @@ fn memory_is_shared_by_message_and_by_window() {
 #[test]
 fn the_example_with_tests_is_a_program_too() {
     assert_eq!(run(&["-n", "3"], "in_process"), "the mean of the 3 ranks is 1\n");
+}
+
+#[test]
+fn the_core_is_embedded_without_std() {
+    let output = Command::new(example("embed")).output().unwrap();
+    assert!(output.status.success(), "{}", output.status);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(text, "rank 1 received: no allocator, no system call\n");
 }

@@ -1,10 +1,6 @@
 //! Sends and receives.
 
-use core::ptr::NonNull;
-use std::io::{IoSlice, IoSliceMut};
-
-use bytemuck::{AnyBitPattern, NoUninit};
-use strait_core::buffer::{Cursor, Part};
+use strait_core::buffer::Cursor;
 use strait_core::engine::{Bypass, Owner, Received, SendMode, Sent, SentShort, Status, Want};
 use strait_core::layout::{Call, Wait};
 use strait_core::matching::Pattern;
@@ -14,6 +10,7 @@ use strait_core::wire::Key;
 use strait_platform::Rank;
 use strait_platform::backoff::{POLLS_PER_PROGRESS, POLLS_PER_QUEUE};
 
+use crate::buffer::{Bytes, BytesMut, RecvBuffer, SendBuffer, part_of, part_of_mut};
 use crate::{Error, Source, Tag, World};
 
 /// A context of a world. A message sent in a context is received in the same context (MPI-4.1
@@ -153,8 +150,18 @@ impl<'world> Endpoint<'world> {
     ///
     /// MPI-4.1 §3.2.1, `MPI_SEND`.
     #[inline]
-    pub fn send<T: NoUninit>(&self, data: &[T], destination: Rank, tag: Tag) -> Result<(), Error> {
-        let bytes = bytemuck::must_cast_slice::<T, u8>(data);
+    pub fn send<B: SendBuffer + ?Sized>(
+        &self,
+        data: &B,
+        destination: Rank,
+        tag: Tag,
+    ) -> Result<(), Error> {
+        let bytes = match data.bytes() {
+            Bytes::One(bytes) => bytes,
+            parts @ Bytes::Several(_) => {
+                return self.send_bytes(SendMode::Standard, parts, destination, tag);
+            }
+        };
         let sent = self.send_short(bytes, destination, tag);
         if self.world.wake_after(sent, destination) {
             return Ok(());
@@ -162,50 +169,16 @@ impl<'world> Endpoint<'world> {
         self.send_longer(bytes, destination, tag)
     }
 
-    /// Sends `data` if a free line suffices. [`Endpoint::send`] tries this first. It serves
-    /// interfaces to other languages. Depending on the result, the caller has to
-    /// [wake](Endpoint::wake) the destination.
+    /// Does the work of [`crate::raw::RawEndpoint::send_short`].
     #[inline(always)]
     #[must_use]
-    pub fn send_short(&self, data: &[u8], destination: Rank, tag: Tag) -> SentShort {
+    pub(crate) fn send_short(&self, data: &[u8], destination: Rank, tag: Tag) -> SentShort {
         self.world.engine().send_short(destination, Key::new(self.context, tag), data)
     }
 
-    /// Wakes a rank that [sleeps](SentShort::ToSleeper).
-    pub fn wake(&self, rank: Rank) {
+    /// Does the work of [`crate::raw::RawEndpoint::wake`].
+    pub(crate) fn wake(&self, rank: Rank) {
         self.world.wake(rank);
-    }
-
-    /// Sends the concatenation of `parts` as one message.
-    ///
-    /// ```
-    /// use std::io::IoSlice;
-    ///
-    /// # strait::World::run_in_process(2, |world| {
-    /// # let endpoint = world.endpoint();
-    /// if world.rank() == 0 {
-    ///     endpoint.send_vectored(&[IoSlice::new(b"head"), IoSlice::new(b"body")], 1, 0)?;
-    /// } else {
-    ///     let mut bytes = [0_u8; 8];
-    ///     endpoint.recv(&mut bytes, 0, 0)?;
-    ///     assert_eq!(&bytes, b"headbody");
-    /// }
-    /// # Ok(()) }).unwrap();
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Endpoint::send`].
-    pub fn send_vectored(
-        &self,
-        parts: &[IoSlice<'_>],
-        destination: Rank,
-        tag: Tag,
-    ) -> Result<(), Error> {
-        let parts: Vec<Part> = parts.iter().map(|part| part_of(part)).collect();
-        // SAFETY: `send_slow` ends its use of the cursor before it returns. The list of parts, and
-        // the borrows of the buffers, last at least as long as the call.
-        unsafe { self.send_slow(SendMode::Standard, Cursor::parts(&parts), destination, tag) }
     }
 
     /// Sends `data` to `destination` as [`Endpoint::send`] does, and returns after the matching
@@ -231,18 +204,17 @@ impl<'world> Endpoint<'world> {
     /// # Source
     ///
     /// MPI-4.1 §3.4, `MPI_SSEND`.
-    pub fn ssend<T: NoUninit>(&self, data: &[T], destination: Rank, tag: Tag) -> Result<(), Error> {
-        let data = part_of(bytemuck::must_cast_slice(data));
-        // SAFETY: `send_slow` ends its use of the cursor before it returns, and `data` is borrowed
-        // as long.
-        unsafe {
-            let data = Cursor::contiguous(data);
-            self.send_slow(SendMode::Synchronous, data, destination, tag)
-        }
+    pub fn ssend<B: SendBuffer + ?Sized>(
+        &self,
+        data: &B,
+        destination: Rank,
+        tag: Tag,
+    ) -> Result<(), Error> {
+        self.send_bytes(SendMode::Synchronous, data.bytes(), destination, tag)
     }
 
     /// Receives a message from `source` with `tag` into `buffer`, and waits until it has arrived.
-    /// [`crate::ANY_SOURCE`] and [`crate::ANY_TAG`] match every source and tag.
+    /// [`Source::Any`] and [`crate::ANY_TAG`] match every source and tag.
     ///
     /// ```
     /// # strait::World::run_in_process(2, |world| {
@@ -268,14 +240,19 @@ impl<'world> Endpoint<'world> {
     ///
     /// MPI-4.1 §3.2.4, `MPI_RECV`.
     #[inline]
-    pub fn recv<T: NoUninit + AnyBitPattern>(
+    pub fn recv<B: RecvBuffer + ?Sized>(
         &self,
-        buffer: &mut [T],
+        buffer: &mut B,
         source: impl Into<Source>,
         tag: Tag,
     ) -> Result<Status, Error> {
         let source = source.into().number();
-        let bytes = bytemuck::must_cast_slice_mut::<T, u8>(buffer);
+        let bytes = match buffer.bytes_mut() {
+            BytesMut::One(bytes) => bytes,
+            // SAFETY: `recv_posted` ends its use of the cursor before it returns, and the buffers
+            // are borrowed as long.
+            parts => return unsafe { self.recv_posted(parts.cursor(), source, tag) },
+        };
         let want = Want::new(self.context, tag);
         match self.world.engine().recv_short(source, want, bytes) {
             Bypass::Received(status) => Ok(status),
@@ -283,11 +260,9 @@ impl<'world> Endpoint<'world> {
         }
     }
 
-    /// Receives a message of exactly this length and tag if it is in the next line.
-    /// [`Endpoint::recv`] tries a similar step first. It serves interfaces to other languages. With
-    /// [`crate::ANY_TAG`] it receives nothing.
+    /// Does the work of [`crate::raw::RawEndpoint::recv_exactly`].
     #[inline(always)]
-    pub fn recv_exactly<const BYTES: usize>(
+    pub(crate) fn recv_exactly<const BYTES: usize>(
         &self,
         buffer: &mut [u8; BYTES],
         source: Rank,
@@ -300,49 +275,14 @@ impl<'world> Endpoint<'world> {
         }
     }
 
-    /// Receives a message of at most [`SHORT_MAX`](crate::SHORT_MAX) bytes that fits `buffer`, if
-    /// it is in the next line. It serves interfaces to other languages, which fall back to
-    /// [`Endpoint::recv`]. With [`crate::ANY_TAG`] it receives nothing.
+    /// Does the work of [`crate::raw::RawEndpoint::recv_short`].
     #[inline(always)]
-    pub fn recv_short(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Option<Status> {
+    pub(crate) fn recv_short(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Option<Status> {
         let want = Want::exactly(self.context, tag);
         match self.world.engine().recv_short(source, want, buffer) {
             Bypass::Received(status) => Some(status),
             Bypass::Nothing | Bypass::Closed => None,
         }
-    }
-
-    /// Receives one message into `parts`, one after the other.
-    ///
-    /// ```
-    /// use std::io::IoSliceMut;
-    ///
-    /// # strait::World::run_in_process(2, |world| {
-    /// # let endpoint = world.endpoint();
-    /// if world.rank() == 0 {
-    ///     endpoint.send(b"headbody", 1, 0)?;
-    /// } else {
-    ///     let (mut head, mut body) = ([0_u8; 4], [0_u8; 100]);
-    ///     let parts = &mut [IoSliceMut::new(&mut head), IoSliceMut::new(&mut body)];
-    ///     let status = endpoint.recv_vectored(parts, 0, 0)?;
-    ///     assert_eq!((&head, &body[..status.bytes - 4]), (b"head", &b"body"[..]));
-    /// }
-    /// # Ok(()) }).unwrap();
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Endpoint::recv`].
-    pub fn recv_vectored(
-        &self,
-        parts: &mut [IoSliceMut<'_>],
-        source: impl Into<Source>,
-        tag: Tag,
-    ) -> Result<Status, Error> {
-        let (source, parts) = (source.into().number(), vectored(parts));
-        // SAFETY: `recv_posted` ends its use of the cursor before it returns. The buffers and the
-        // list live at least as long.
-        unsafe { self.recv_posted(Cursor::parts(&parts), source, tag) }
     }
 
     /// Waits until a matching message has arrived, and describes it without receiving it.
@@ -446,6 +386,19 @@ impl<'world> Endpoint<'world> {
         }
     }
 
+    #[cold]
+    fn send_bytes(
+        &self,
+        mode: SendMode,
+        data: Bytes<'_>,
+        destination: Rank,
+        tag: Tag,
+    ) -> Result<(), Error> {
+        // SAFETY: `send_slow` ends its use of the cursor before it returns, and `data` is borrowed
+        // as long.
+        unsafe { self.send_slow(mode, data.cursor(), destination, tag) }
+    }
+
     /// # Safety
     ///
     /// The bytes of `data` stay valid and unchanged until this returns.
@@ -502,21 +455,6 @@ impl<'world> Endpoint<'world> {
             Received::Pending(id) => Ok(self.world.wait(id)??),
         }
     }
-}
-
-/// Returns a readable buffer as a [`Part`] for the engine.
-pub(crate) fn part_of(bytes: &[u8]) -> Part {
-    Part { base: NonNull::from(bytes).cast(), length: bytes.len() }
-}
-
-/// Returns a list of writable buffers as a list of [`Part`]s for the engine.
-pub(crate) fn vectored(parts: &mut [IoSliceMut<'_>]) -> Vec<Part> {
-    parts.iter_mut().map(|part| part_of_mut(part)).collect()
-}
-
-/// Returns a writable buffer as a [`Part`] for the engine.
-pub(crate) fn part_of_mut(bytes: &mut [u8]) -> Part {
-    Part { base: NonNull::from(&mut *bytes).cast(), length: bytes.len() }
 }
 
 /// Returns the description of a probe's wait.

@@ -82,6 +82,7 @@
 
 mod alloc;
 pub mod boot;
+mod buffer;
 mod collective;
 mod designs;
 mod endpoint;
@@ -94,8 +95,10 @@ mod network;
 pub mod parsers;
 pub mod port;
 mod progress;
+pub mod raw;
 mod request;
 mod reserved;
+mod scope;
 mod source;
 mod unscoped;
 mod warning;
@@ -103,33 +106,33 @@ mod window;
 mod world;
 
 pub use alloc::SharedMemory;
+pub use buffer::{RecvBuffer, SendBuffer, Vectored};
 pub use bytemuck;
 pub use collective::{Group, Number};
 pub use designs::{LockDesign, WindowDesign};
 pub use endpoint::Endpoint;
 pub use error::{CollectiveError, Error, ErrorKind, NetworkError, WindowError};
-pub use matched::{Matched, Message};
+pub use matched::Message;
 pub use memory::SystemMemory;
+pub use request::Request;
 pub use request::owned::OwnedRequest;
 pub use request::several::{test_all, test_any, test_some, wait_all, wait_any, wait_some};
-pub use request::{Request, Scope};
+pub use scope::Scope;
 pub use source::{Source, Tag};
-pub use strait_core::buffer::Part;
 pub use strait_core::engine::{
-    FailureCause, Fault, Rtrs, SentShort, StartError, Status, Tuning, UnexpectedUsage,
+    FailureCause, Fault, Rtrs, StartError, Status, Tuning, UnexpectedUsage,
 };
 pub use strait_core::layout::{Call, Wait};
 pub use strait_core::lmt::Transfer;
 pub use strait_core::lock::{LockMode, LockType};
-pub use strait_core::matching::{ANY_SOURCE, ANY_TAG, TAG_MAX};
+pub use strait_core::matching::{ANY_TAG, TAG_MAX};
 pub use strait_core::reduce::{Integer, Op};
 pub use strait_core::regcache::CacheStats as Registrations;
 pub use strait_core::rma::{ByteRun, Shape};
 pub use strait_core::rndv::Rendezvous;
-pub use strait_core::wire::SHORT_MAX;
 pub use strait_hca as hca;
 pub use strait_platform::{Nodes, Rank, observe, topology};
-pub use unscoped::Unscoped;
+pub(crate) use unscoped::Unscoped;
 pub use warning::Warning;
 pub use window::attachments::Attached;
 pub use window::builder::{WindowBuilder, WindowMembers};

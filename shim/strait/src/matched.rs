@@ -1,14 +1,12 @@
 //! Matched messages, which a probe has taken out of matching.
 
-use std::io::IoSliceMut;
-
-use bytemuck::{AnyBitPattern, NoUninit};
 use strait_core::buffer::{Cursor, Part};
 use strait_core::engine::{MessageId, Owner, Received, Status};
 use strait_core::layout::{Call, Wait};
 use strait_platform::Rank;
 
-use crate::endpoint::{part_of_mut, probe_of, vectored};
+use crate::buffer::{RecvBuffer, part_of_mut};
+use crate::endpoint::probe_of;
 use crate::world::number::WorldNumber;
 use crate::{Endpoint, Error, Source, Tag, Unscoped, World};
 
@@ -66,23 +64,10 @@ impl<'world> Message<'world> {
     /// # Source
     ///
     /// MPI-4.1 §3.8.3, `MPI_MRECV`.
-    pub fn recv<T: NoUninit + AnyBitPattern>(self, buffer: &mut [T]) -> Result<Status, Error> {
-        let buffer = part_of_mut(bytemuck::must_cast_slice_mut(buffer));
+    pub fn recv<B: RecvBuffer + ?Sized>(self, buffer: &mut B) -> Result<Status, Error> {
         // SAFETY: `recv_into` ends its use of the cursor before it returns, and `buffer` is
         // borrowed as long.
-        unsafe { self.recv_into(Cursor::contiguous(buffer)) }
-    }
-
-    /// Receives the message into `parts`, one after the other.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Message::recv`].
-    pub fn recv_vectored(self, parts: &mut [IoSliceMut<'_>]) -> Result<Status, Error> {
-        let parts = vectored(parts);
-        // SAFETY: `recv_into` ends its use of the cursor before it returns. The list and the
-        // borrows of the buffers last at least as long.
-        unsafe { self.recv_into(Cursor::parts(&parts)) }
+        unsafe { self.recv_into(buffer.bytes_mut().cursor()) }
     }
 
     /// # Safety
@@ -209,12 +194,8 @@ impl<'world> Endpoint<'world> {
         Ok(matched.map(|matched| Message::new(self.world(), matched)))
     }
 
-    /// Matches a message like [`Endpoint::mprobe`], for callers that put it back explicitly.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Endpoint::mprobe`].
-    pub fn match_one(&self, source: Rank, tag: Tag) -> Result<Matched, Error> {
+    /// Does the work of [`crate::raw::RawEndpoint::match_one`].
+    pub(crate) fn match_one(&self, source: Rank, tag: Tag) -> Result<Matched, Error> {
         let (world, pattern) = (self.world(), self.pattern(source, tag));
         world.await_from(source);
         let what = || probe_of(pattern);
@@ -224,12 +205,8 @@ impl<'world> Endpoint<'world> {
         Ok(Matched { world: world.number(), id, status })
     }
 
-    /// Matches a message like [`Endpoint::improbe`], for callers that put it back explicitly.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Endpoint::improbe`].
-    pub fn try_to_match(&self, source: Rank, tag: Tag) -> Result<Option<Matched>, Error> {
+    /// Does the work of [`crate::raw::RawEndpoint::try_to_match`].
+    pub(crate) fn try_to_match(&self, source: Rank, tag: Tag) -> Result<Option<Matched>, Error> {
         let (world, pattern) = (self.world(), self.pattern(source, tag));
         world.await_from(source);
         world.poll()?;
@@ -239,13 +216,8 @@ impl<'world> Endpoint<'world> {
 }
 
 impl World {
-    /// Receives a matched message into `buffer`, like [`Message::recv`]. The message is consumed,
-    /// unless this fails with [`Error::Start`] or [`Error::OtherWorld`].
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Message::recv`]; [`Error::OtherWorld`] for a message of another world.
-    pub fn mrecv(&self, message: &Matched, buffer: &mut [u8]) -> Result<Status, Error> {
+    /// Does the work of [`crate::raw::RawWorld::mrecv`].
+    pub(crate) fn mrecv(&self, message: &Matched, buffer: &mut [u8]) -> Result<Status, Error> {
         // SAFETY: `wait_mrecv` ends its use of the cursor before it returns, and `buffer` is
         // borrowed as long.
         unsafe { self.wait_mrecv(message, Cursor::contiguous(part_of_mut(buffer))) }
@@ -279,32 +251,26 @@ impl World {
         Ok(Unscoped::received(self, received))
     }
 
-    /// Starts the receive of a matched message into `buffer`, for a caller that keeps the buffer.
-    /// The message is consumed, unless this fails.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Start`] for lack of memory; [`Error::OtherWorld`] for a message of another world.
+    /// Does the work of [`crate::raw::RawWorld::begin_mrecv`].
     ///
     /// # Safety
     ///
-    /// The caller guarantees the contract of [`Endpoint::begin_recv`].
-    pub unsafe fn begin_mrecv(&self, message: &Matched, buffer: Part) -> Result<Unscoped, Error> {
+    /// The caller guarantees the contract of that function.
+    pub(crate) unsafe fn begin_mrecv(
+        &self,
+        message: &Matched,
+        buffer: Part,
+    ) -> Result<Unscoped, Error> {
         // SAFETY: the caller guarantees the same (contract of `begin_mrecv`).
         unsafe { self.start_mrecv(message, Cursor::contiguous(buffer), Owner::UNSCOPED) }
     }
 
-    /// Starts the receive of a matched message into `parts`, one after the other. The message is
-    /// consumed, unless this fails.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Start`] for lack of memory; [`Error::OtherWorld`] for a message of another world.
+    /// Does the work of [`crate::raw::RawWorld::begin_mrecv_vectored`].
     ///
     /// # Safety
     ///
-    /// The caller guarantees the contract of [`Endpoint::begin_recv_vectored`].
-    pub unsafe fn begin_mrecv_vectored(
+    /// The caller guarantees the contract of that function.
+    pub(crate) unsafe fn begin_mrecv_vectored(
         &self,
         message: &Matched,
         parts: &[Part],
@@ -313,12 +279,8 @@ impl World {
         unsafe { self.start_mrecv(message, Cursor::parts(parts), Owner::UNSCOPED) }
     }
 
-    /// Puts a matched message back into matching, as a drop of [`Message`] does.
-    ///
-    /// # Panics
-    ///
-    /// When the message is of another world.
-    pub fn put_back(&self, message: &Matched) {
+    /// Does the work of [`crate::raw::RawWorld::put_back`].
+    pub(crate) fn put_back(&self, message: &Matched) {
         assert_eq!(message.world, self.number(), "a message goes back to the world of its probe");
         // Memory that is missing now becomes free when other messages are received. If no progress
         // can be made, no message can be received any more.

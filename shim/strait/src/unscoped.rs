@@ -196,19 +196,13 @@ impl Unscoped {
 }
 
 impl Endpoint<'_> {
-    /// Starts a send of `data` to `destination` like [`crate::Scope::isend`], for a caller that
-    /// keeps the buffer.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Endpoint::send`].
+    /// Does the work of [`crate::raw::RawEndpoint::begin_send`].
     ///
     /// # Safety
     ///
-    /// The bytes of `data` stay valid for reads and unchanged until the operation is over, or the
-    /// world is gone.
+    /// The caller guarantees the contract of that function.
     #[inline]
-    pub unsafe fn begin_send(
+    pub(crate) unsafe fn begin_send(
         &self,
         data: Part,
         destination: Rank,
@@ -218,17 +212,12 @@ impl Endpoint<'_> {
         unsafe { self.begin_send_as(Owner::UNSCOPED, data, destination, tag) }
     }
 
-    /// Starts a send of the concatenation of `parts`, like [`Endpoint::begin_send`].
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Endpoint::send`].
+    /// Does the work of [`crate::raw::RawEndpoint::begin_send_vectored`].
     ///
     /// # Safety
     ///
-    /// The caller guarantees the contract of [`Endpoint::begin_send`], for each part and for the
-    /// list itself.
-    pub unsafe fn begin_send_vectored(
+    /// The caller guarantees the contract of that function.
+    pub(crate) unsafe fn begin_send_vectored(
         &self,
         parts: &[Part],
         destination: Rank,
@@ -241,17 +230,12 @@ impl Endpoint<'_> {
         }
     }
 
-    /// Starts a synchronous send of the concatenation of `parts`. The operation is over after the
-    /// matching receive has started, as in [`crate::Scope::issend`].
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Endpoint::send`].
+    /// Does the work of [`crate::raw::RawEndpoint::begin_ssend_vectored`].
     ///
     /// # Safety
     ///
-    /// The caller guarantees the contract of [`Endpoint::begin_send_vectored`].
-    pub unsafe fn begin_ssend_vectored(
+    /// The caller guarantees the contract of that function.
+    pub(crate) unsafe fn begin_ssend_vectored(
         &self,
         parts: &[Part],
         destination: Rank,
@@ -264,17 +248,12 @@ impl Endpoint<'_> {
         }
     }
 
-    /// Starts a synchronous send of `data`. The operation is over after the matching receive has
-    /// started.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Endpoint::send`].
+    /// Does the work of [`crate::raw::RawEndpoint::begin_ssend`].
     ///
     /// # Safety
     ///
-    /// The caller guarantees the contract of [`Endpoint::begin_send`].
-    pub unsafe fn begin_ssend(
+    /// The caller guarantees the contract of that function.
+    pub(crate) unsafe fn begin_ssend(
         &self,
         data: Part,
         destination: Rank,
@@ -287,19 +266,13 @@ impl Endpoint<'_> {
         }
     }
 
-    /// Starts a receive from `source` with `tag` into `buffer` like [`crate::Scope::irecv`], for a
-    /// caller that keeps the buffer.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Endpoint::recv`], for what is known at the start.
+    /// Does the work of [`crate::raw::RawEndpoint::begin_recv`].
     ///
     /// # Safety
     ///
-    /// The bytes of `buffer` stay valid for writes, and nothing else accesses them, until the
-    /// operation is over, or the world is gone.
+    /// The caller guarantees the contract of that function.
     #[inline]
-    pub unsafe fn begin_recv(
+    pub(crate) unsafe fn begin_recv(
         &self,
         buffer: Part,
         source: Rank,
@@ -309,17 +282,12 @@ impl Endpoint<'_> {
         unsafe { self.begin_recv_as(Owner::UNSCOPED, buffer, source, tag) }
     }
 
-    /// Starts a receive like [`Endpoint::begin_recv`], into `parts`, one after the other.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Endpoint::begin_recv`].
+    /// Does the work of [`crate::raw::RawEndpoint::begin_recv_vectored`].
     ///
     /// # Safety
     ///
-    /// The caller guarantees the contract of [`Endpoint::begin_recv`], for each part and for the
-    /// list itself.
-    pub unsafe fn begin_recv_vectored(
+    /// The caller guarantees the contract of that function.
+    pub(crate) unsafe fn begin_recv_vectored(
         &self,
         parts: &[Part],
         source: Rank,

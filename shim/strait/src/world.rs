@@ -79,7 +79,11 @@ unsafe impl Send for World {}
 
 impl fmt::Debug for World {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("World").field("rank", &self.rank).field("size", &self.size).finish()
+        f.debug_struct("World")
+            .field("rank", &self.rank)
+            .field("size", &self.size)
+            .field("node", &self.node)
+            .finish_non_exhaustive()
     }
 }
 

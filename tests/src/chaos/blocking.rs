@@ -4,8 +4,9 @@
 use core::task::Poll;
 use std::io::{IoSlice, IoSliceMut};
 
+use strait::raw::{ANY_SOURCE, RawEndpoint as _};
 use strait::{
-    ANY_SOURCE, ANY_TAG, Error, Request, Status, test_all, test_any, test_some, wait_all, wait_any,
+    ANY_TAG, Error, Request, Status, Vectored, test_all, test_any, test_some, wait_all, wait_any,
     wait_some,
 };
 
@@ -60,7 +61,7 @@ impl Rank<'_> {
             message.recv(&mut room)
         } else {
             let (first, rest) = room.split_at_mut(bytes / 2);
-            message.recv_vectored(&mut [IoSliceMut::new(first), IoSliceMut::new(rest)])
+            message.recv(Vectored::new_mut(&mut [IoSliceMut::new(first), IoSliceMut::new(rest)]))
         };
         let posted = Posted { context, source, tag, order, is_cancelled: false };
         self.take(posted, received, &room);
@@ -81,7 +82,7 @@ impl Rank<'_> {
             let (first, rest) = room.split_at_mut(bytes / 3);
             let mut parts =
                 [IoSliceMut::new(first), IoSliceMut::new(&mut []), IoSliceMut::new(rest)];
-            endpoint.recv_vectored(&mut parts, source, tag)
+            endpoint.recv(Vectored::new_mut(&mut parts), source, tag)
         };
         let posted = Posted { context, source, tag, order, is_cancelled: false };
         self.take(posted, received, &room);
@@ -119,7 +120,7 @@ impl Rank<'_> {
             1 => endpoint.ssend(&message, peer, tag),
             _ => {
                 let (first, rest) = message.split_at(message.len() / 3);
-                endpoint.send_vectored(&[IoSlice::new(first), IoSlice::new(rest)], peer, tag)
+                endpoint.send(Vectored::new(&[IoSlice::new(first), IoSlice::new(rest)]), peer, tag)
             }
         };
         let status = Status { source: peer, tag, bytes: 0 };

@@ -4,7 +4,8 @@ use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::SeqCst;
 
-use strait::{ANY_SOURCE, ANY_TAG, Endpoint, Error, Fault, Part, SharedMemory, Status, Unscoped};
+use strait::raw::{ANY_SOURCE, Part, RawEndpoint as _, RawWorld as _, Unscoped};
+use strait::{ANY_TAG, Endpoint, Error, Fault, SharedMemory, Status};
 
 use super::job::Plant;
 use super::rank::Rank;
@@ -218,7 +219,7 @@ impl Rank<'_> {
     pub(super) fn keep_matched(
         &mut self,
         status: Status,
-        message: &strait::Matched,
+        message: &strait::raw::Matched,
         context: Context,
         order: u64,
     ) {

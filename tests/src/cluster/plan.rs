@@ -1,7 +1,8 @@
 //! The sends and receives as data, and the judgement of their results.
 
 use fastrand::Rng;
-use strait::{ANY_SOURCE, ANY_TAG, Fault, Status};
+use strait::raw::ANY_SOURCE;
+use strait::{ANY_TAG, Fault, Status};
 use strait_core::engine::Outcome;
 use strait_core::matching::{Envelope, Pattern};
 

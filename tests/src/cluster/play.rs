@@ -3,7 +3,8 @@
 use core::ptr::NonNull;
 
 use fastrand::Rng;
-use strait::{ANY_SOURCE, Fault};
+use strait::Fault;
+use strait::raw::ANY_SOURCE;
 use strait_core::buffer::{Cursor, Part};
 use strait_core::engine::{
     FailureCause, Gone, InUse, MessageId, Outcome, Owner, Received, RequestId, Rtrs, SendMode,

@@ -8,7 +8,7 @@ use core::ptr::NonNull;
 use std::collections::BTreeMap;
 
 use fastrand::Rng;
-use strait::ANY_SOURCE;
+use strait::raw::ANY_SOURCE;
 use strait_core::buffer::{Cursor, Part};
 use strait_core::engine::{Owner, Received, RequestId, Sent};
 use strait_core::matching::{Pattern, TAG_MAX};

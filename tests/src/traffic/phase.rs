@@ -14,7 +14,8 @@
 //! block; only ordered messages have a blocking send.
 
 use fastrand::Rng;
-use strait::{ANY_SOURCE, ANY_TAG};
+use strait::ANY_TAG;
+use strait::raw::ANY_SOURCE;
 use strait_core::matching::{Envelope, Pattern};
 
 use crate::Model;

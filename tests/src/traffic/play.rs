@@ -2,7 +2,9 @@
 
 use std::io::{IoSlice, IoSliceMut};
 
-use strait::{Error, Request, Scope, Status, World, test_all, wait_all, wait_any, wait_some};
+use strait::{
+    Error, Request, Scope, Status, Vectored, World, test_all, wait_all, wait_any, wait_some,
+};
 use strait_core::matching::Pattern;
 
 use super::judge::{UNTOUCHED, judge};
@@ -182,15 +184,17 @@ impl<'a, 'r> Part<'a, 'r> {
                 return endpoint.send(bytes, destination, tag).map(|()| Begun::Sent);
             }
             (false, true) if blocking => {
-                return endpoint.send_vectored(slices, destination, tag).map(|()| Begun::Sent);
+                return endpoint
+                    .send(Vectored::new(slices), destination, tag)
+                    .map(|()| Begun::Sent);
             }
             (true, false) if blocking => {
                 return endpoint.ssend(bytes, destination, tag).map(|()| Begun::Sent);
             }
             (false, false) => scope.isend(bytes, destination, tag)?,
-            (false, true) => scope.isend_vectored(slices, destination, tag)?,
+            (false, true) => scope.isend(Vectored::new(slices), destination, tag)?,
             (true, false) => scope.issend(bytes, destination, tag)?,
-            (true, true) => scope.issend_vectored(slices, destination, tag)?,
+            (true, true) => scope.issend(Vectored::new(slices), destination, tag)?,
         };
         if blocking {
             return request.wait().map(|_| Begun::Sent);
@@ -234,11 +238,11 @@ impl<'a, 'r> Part<'a, 'r> {
             (true, Room::Parts(parts)) => {
                 return Ok(Begun::Pending(
                     Some(receive),
-                    scope.irecv_vectored(parts, source, tag)?,
+                    scope.irecv(Vectored::new_mut(parts), source, tag)?,
                 ));
             }
             (false, Room::Whole(room)) => endpoint.recv(room, source, tag)?,
-            (false, Room::Parts(parts)) => endpoint.recv_vectored(parts, source, tag)?,
+            (false, Room::Parts(parts)) => endpoint.recv(Vectored::new_mut(parts), source, tag)?,
         };
         assert!(found.is_none_or(|found| found == status), "probed {found:?}, received {status:?}");
         Ok(Begun::Over(receive, status))

@@ -41,18 +41,23 @@ pub unsafe fn copy_short(source: *const u8, destination: *mut u8, length: usize)
         }
     }
 
-    // SAFETY: each branch's condition is the size condition of its copies. The middle vector of the
-    // first branch lies at 16..32, inside a length above 32.
+    // SAFETY: each branch's condition is the size condition of its copies. The vectors of the first
+    // branch lie at 0..16, 16..32 and in the last 16 bytes, inside a length of at least 16, and
+    // above 32 for the middle one.
     unsafe {
         // There is no shortcut for 8 bytes. An answer that leaves even sooner meets the asker's
         // next poll of the line in transit, and loses more than the shortcut gains. Measured
         // one-way latency: 40 to 46 ns with the shortcut, 31 ns without.
         if length >= 16 {
+            // One vector after the other: the compiler would keep a second one on the stack.
+            destination.cast::<Vector>().write_unaligned(source.cast::<Vector>().read_unaligned());
             if length > 32 {
                 let middle = source.add(16).cast::<Vector>().read_unaligned();
                 destination.add(16).cast::<Vector>().write_unaligned(middle);
             }
-            both_ends::<Vector>(source, destination, length);
+            let tail = length - size_of::<Vector>();
+            let last = source.add(tail).cast::<Vector>().read_unaligned();
+            destination.add(tail).cast::<Vector>().write_unaligned(last);
         } else if length >= 8 {
             both_ends::<u64>(source, destination, length);
         } else if length >= 4 {

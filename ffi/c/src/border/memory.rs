@@ -6,7 +6,7 @@ use core::ptr::NonNull;
 use core::slice::{from_raw_parts, from_raw_parts_mut};
 use std::io::{IoSlice, IoSliceMut};
 
-use shim::Part;
+use shim::raw::Part;
 
 use super::operation::{OperationMemory, WindowMemory};
 use super::place::{ArrayArg, CountArg};

@@ -1,8 +1,7 @@
 //! Memory that C lends to an operation, and the operations that use it.
 
-use shim::{
-    Attached, Endpoint, Error, Group, Matched, Part, Unscoped, Window, WindowOptions, World,
-};
+use shim::raw::{Matched, Part, RawEndpoint as _, RawWindow as _, RawWorld as _, Unscoped};
+use shim::{Attached, Endpoint, Error, Group, Window, WindowOptions, World};
 
 use crate::pending::PendingOperation;
 

@@ -2,6 +2,7 @@
 
 use core::ffi::c_int;
 
+use shim::raw::RawWindow as _;
 use shim::{Integer, Number, Op, Window};
 
 use super::transfer::{ShapeArg, with_shape};

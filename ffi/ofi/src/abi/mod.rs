@@ -85,7 +85,7 @@ pub(crate) mod flag {
     pub(crate) const REMOTE_COMM: u64 = 1 << 52;
     /// The caller asks only for the provider's general attributes.
     pub(crate) const PROV_ATTR_ONLY: u64 = 1 << 54;
-    /// Completions of messages name their source.
+    /// CompletionEntries of messages name their source.
     pub(crate) const SOURCE: u64 = 1 << 57;
     /// Receives from one source.
     pub(crate) const DIRECTED_RECV: u64 = 1 << 59;

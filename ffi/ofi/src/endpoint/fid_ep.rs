@@ -5,7 +5,8 @@ use core::ffi::c_void;
 use core::ptr;
 use std::sync::MutexGuard;
 
-use strait::{ANY_SOURCE, Error};
+use strait::Error;
+use strait::raw::ANY_SOURCE;
 
 use crate::abi::{
     ADDR_UNSPEC, FiAddr, FiInfo, FiStatus, Fid, OpsAtomic, OpsCm, OpsEp, OpsMsg, OpsRma, OpsTagged,
@@ -13,7 +14,7 @@ use crate::abi::{
 };
 use crate::av::Av;
 use crate::cause::failed;
-use crate::completions::Completions;
+use crate::completions::CompletionEntries;
 use crate::counts::Counts;
 use crate::domain::Domain;
 use crate::endpoint_list::{Detach, EndpointList, OpenEndpoint};
@@ -190,7 +191,7 @@ impl FidEp {
     }
 
     /// Reports the ends of operations to a queue from now on, of those that `flags` name.
-    pub(crate) fn bind_queue(&self, entries: ObjectRef<Completions>, flags: u64) {
+    pub(crate) fn bind_queue(&self, entries: ObjectRef<CompletionEntries>, flags: u64) {
         let mut traffic = self.traffic.borrow_mut();
         let selective = flags & flag::SELECTIVE_COMPLETION != 0;
         if flags & flag::SEND != 0 {

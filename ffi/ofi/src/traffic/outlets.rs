@@ -2,7 +2,7 @@
 
 use crate::abi::CqEntry;
 use crate::cause::ErrorCause;
-use crate::completions::Completions;
+use crate::completions::CompletionEntries;
 use crate::counts::Counts;
 use crate::object::ObjectRef;
 use crate::operation::OperationKind;
@@ -11,14 +11,14 @@ use crate::operation::OperationKind;
 /// the endpoint.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Outlets {
-    pub(crate) tx: Option<ObjectRef<Completions>>,
-    pub(crate) rx: Option<ObjectRef<Completions>>,
+    pub(crate) tx: Option<ObjectRef<CompletionEntries>>,
+    pub(crate) rx: Option<ObjectRef<CompletionEntries>>,
     pub(crate) counters: [Option<ObjectRef<Counts>>; 6],
 }
 
 impl Outlets {
     #[inline(always)]
-    const fn queue(&self, op: OperationKind) -> Option<ObjectRef<Completions>> {
+    const fn queue(&self, op: OperationKind) -> Option<ObjectRef<CompletionEntries>> {
         match op {
             OperationKind::Recv | OperationKind::RemoteRead | OperationKind::RemoteWrite => self.rx,
             OperationKind::Send | OperationKind::Read | OperationKind::Write => self.tx,

@@ -2,7 +2,8 @@
 
 use core::iter;
 
-use strait::{ANY_SOURCE, ANY_TAG};
+use strait::ANY_TAG;
+use strait::raw::ANY_SOURCE;
 use strait_core::buffer::{Cursor, Part};
 use strait_core::engine::{Bypass, Outcome, Received, Want};
 use strait_core::matching::{MaskedPattern, Pattern};

@@ -18,8 +18,8 @@ use crate::wire::Away;
 /// The receives and messages of one class that wait for each other.
 #[derive(Debug)]
 pub(super) struct ClassQueues {
-    posted: PostedQueue<SystemMemory, MaskedPattern, Entry>,
-    /// The receives with an entry [`Entry::Other`], by handle.
+    posted: PostedQueue<SystemMemory, MaskedPattern, PostedEntry>,
+    /// The receives with an entry [`PostedEntry::Other`], by handle.
     others: BTreeMap<u32, PendingReceive>,
     unexpected: UnexpectedQueue<SystemMemory, MaskedPattern, UnmatchedMessage>,
 }
@@ -44,7 +44,7 @@ pub(super) enum MessageBody {
 
 /// A receive as the matching queue stores it.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Entry {
+pub(super) enum PostedEntry {
     /// A receive for one message into a buffer of one part.
     Plain(Plain),
     /// Any other receive, which is stored beside the queue.
@@ -94,7 +94,7 @@ impl ClassQueues {
         pattern: MaskedPattern,
         receive: Plain,
     ) -> Result<(), OutOfMemory> {
-        self.posted.post(pattern, Entry::Plain(receive)).map(drop)
+        self.posted.post(pattern, PostedEntry::Plain(receive)).map(drop)
     }
 
     /// Posts a receive behind all others. No unexpected message matches it.
@@ -110,7 +110,7 @@ impl ClassQueues {
         if let Some(plain) = receive.as_plain() {
             return self.post_plain(pattern, plain);
         }
-        let handle = self.posted.post(pattern, Entry::Other)?;
+        let handle = self.posted.post(pattern, PostedEntry::Other)?;
         self.others.insert(handle, receive);
         Ok(())
     }
@@ -120,8 +120,8 @@ impl ClassQueues {
     #[inline(always)]
     pub(super) fn take_plain(&mut self, envelope: &MaskedEnvelope, length: usize) -> Option<Plain> {
         self.posted.take_first_with(envelope, |entry| match entry {
-            Entry::Plain(plain) if length <= plain.part.length() => Some(*plain),
-            Entry::Plain(_) | Entry::Other => None,
+            PostedEntry::Plain(plain) if length <= plain.part.length() => Some(*plain),
+            PostedEntry::Plain(_) | PostedEntry::Other => None,
         })
     }
 
@@ -146,9 +146,9 @@ impl ClassQueues {
         is_it: impl Fn(&MaskedPattern, *mut c_void) -> bool,
     ) -> Option<(MaskedPattern, PendingReceive)> {
         let Self { posted, others, .. } = self;
-        let context = |handle: &u32, entry: &Entry| match entry {
-            Entry::Plain(plain) => Some(plain.context),
-            Entry::Other => Some(others.get(handle)?.context),
+        let context = |handle: &u32, entry: &PostedEntry| match entry {
+            PostedEntry::Plain(plain) => Some(plain.context),
+            PostedEntry::Other => Some(others.get(handle)?.context),
         };
         let mut receives = posted.patterns();
         let (handle, pattern, entry) = receives.find(|(handle, pattern, entry)| {
@@ -160,10 +160,10 @@ impl ClassQueues {
         Some((pattern, receive?))
     }
 
-    fn owned(&mut self, handle: u32, entry: Entry) -> Option<PendingReceive> {
+    fn owned(&mut self, handle: u32, entry: PostedEntry) -> Option<PendingReceive> {
         match entry {
-            Entry::Other => self.others.remove(&handle),
-            Entry::Plain(Plain { part, context, quiet }) => Some(PendingReceive {
+            PostedEntry::Other => self.others.remove(&handle),
+            PostedEntry::Plain(Plain { part, context, quiet }) => Some(PendingReceive {
                 buffer: UserBuffer::of_part(part),
                 context,
                 quiet,

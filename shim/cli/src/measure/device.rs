@@ -265,7 +265,7 @@ impl DeviceBench {
     /// receive.
     fn confirm(&mut self, stage: &BenchStage<'_>, ahead: u64) -> Result<(), strait::Error> {
         while self.confirmed + ahead < self.messages / BATCH {
-            stage.endpoint.recv::<u8>(&mut [], stage.partner, TAG)?;
+            stage.endpoint.recv::<[u8]>(&mut [], stage.partner, TAG)?;
             self.confirmed += 1;
         }
         Ok(())
@@ -286,7 +286,7 @@ impl DeviceBench {
             post(&mut self.device)?;
             self.messages += 1;
             if self.messages.is_multiple_of(BATCH) {
-                stage.endpoint.send::<u8>(&[], stage.partner, TAG)?;
+                stage.endpoint.send::<[u8]>(&[], stage.partner, TAG)?;
             }
             if received == Ok(Done::Receive { length: 0 }) {
                 break;

@@ -112,13 +112,13 @@ impl<'world> BenchStage<'world> {
     pub(crate) fn barrier(&self) -> Result<(), strait::Error> {
         let control = self.control();
         if self.rank() != 0 {
-            control.send::<u8>(&[], 0, ARRIVE)?;
-            control.recv::<u8>(&mut [], 0, LEAVE)?;
+            control.send::<[u8]>(&[], 0, ARRIVE)?;
+            control.recv::<[u8]>(&mut [], 0, LEAVE)?;
             return Ok(());
         }
         (1..self.ranks())
-            .try_for_each(|rank| control.recv::<u8>(&mut [], rank, ARRIVE).map(drop))?;
-        (1..self.ranks()).try_for_each(|rank| control.send::<u8>(&[], rank, LEAVE))
+            .try_for_each(|rank| control.recv::<[u8]>(&mut [], rank, ARRIVE).map(drop))?;
+        (1..self.ranks()).try_for_each(|rank| control.send::<[u8]>(&[], rank, LEAVE))
     }
 
     /// Returns the numbers of each rank below `ranks`, on rank 0. Other ranks get nothing.
@@ -147,7 +147,7 @@ impl<'world> BenchStage<'world> {
     /// Sends the next order to the follower, and waits until it is ready.
     pub(crate) fn give_order(&self, order: RoundOrder) -> Result<(), strait::Error> {
         self.control().send(&order.0, self.partner, ORDER)?;
-        self.control().recv::<u8>(&mut [], self.partner, READY).map(drop)
+        self.control().recv::<[u8]>(&mut [], self.partner, READY).map(drop)
     }
 
     pub(crate) fn take_order(&self) -> Result<RoundOrder, strait::Error> {
@@ -157,7 +157,7 @@ impl<'world> BenchStage<'world> {
     }
 
     pub(crate) fn be_ready(&self) -> Result<(), strait::Error> {
-        self.control().send::<u8>(&[], self.partner, READY)
+        self.control().send::<[u8]>(&[], self.partner, READY)
     }
 
     const fn control(&self) -> Endpoint<'world> {

@@ -10,7 +10,7 @@ use strait_core::wire::Key;
 use strait_platform::Rank;
 
 use super::operation::{Combine, Number};
-use crate::endpoint::{part_of, part_of_mut};
+use crate::buffer::{part_of, part_of_mut};
 use crate::reserved::INTERNAL;
 use crate::world::meeting::Levels;
 use crate::{CollectiveError, Error, World};

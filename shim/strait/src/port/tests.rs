@@ -7,7 +7,8 @@ use strait_core::engine::FailureCause;
 use strait_core::hca::HcaError;
 
 use super::*;
-use crate::{ANY_SOURCE, Fault};
+use crate::Fault;
+use crate::raw::ANY_SOURCE;
 
 const CONTEXT: u32 = 3;
 

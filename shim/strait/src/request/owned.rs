@@ -4,7 +4,7 @@ use bytemuck::{AnyBitPattern, NoUninit};
 use strait_core::engine::Status;
 use strait_platform::Rank;
 
-use crate::endpoint::{part_of, part_of_mut};
+use crate::buffer::{part_of, part_of_mut};
 use crate::{Endpoint, Error, Source, Tag, Unscoped, World};
 
 /// A send or a receive that owns its buffer until it is complete. [`OwnedRequest::wait`] returns

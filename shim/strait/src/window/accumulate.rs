@@ -25,7 +25,7 @@ use strait_platform::{liveness, lock};
 use super::Window;
 use super::options::AtomicityDomain;
 use super::part::{PartAccess, WindowPart};
-use crate::endpoint::{part_of, part_of_mut};
+use crate::buffer::{part_of, part_of_mut};
 use crate::{Error, Number, WindowDesign, WindowError};
 
 impl Window<'_> {

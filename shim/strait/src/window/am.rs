@@ -8,7 +8,7 @@ use strait_core::sync::{Step, reached};
 use super::Window;
 use super::options::AtomicityDomain;
 use super::part::{RemoteMember, WindowPart};
-use crate::endpoint::{part_of, part_of_mut};
+use crate::buffer::{part_of, part_of_mut};
 use crate::{Error, Number, WindowError};
 
 impl Window<'_> {

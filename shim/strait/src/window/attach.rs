@@ -62,17 +62,16 @@ impl Window<'_> {
         self.attach_memory(base, length, Some(keeper))
     }
 
-    /// Attaches memory that the caller keeps, as a C interface needs it.
-    ///
-    /// # Errors
-    ///
-    /// Fails as [`Window::attach`] does.
+    /// Does the work of [`crate::raw::RawWindow::attach_over`].
     ///
     /// # Safety
     ///
-    /// The caller meets the contract of [`super::WindowBuilder::over_raw`], until no member reaches
-    /// the memory any more and it is detached, or the window is freed.
-    pub unsafe fn attach_over(&self, base: NonNull<u8>, length: usize) -> Result<Attached, Error> {
+    /// The caller guarantees the contract of that function.
+    pub(crate) unsafe fn attach_over(
+        &self,
+        base: NonNull<u8>,
+        length: usize,
+    ) -> Result<Attached, Error> {
         self.attach_memory(base, length, None)
     }
 

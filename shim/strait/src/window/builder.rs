@@ -15,23 +15,23 @@ use crate::{Endpoint, Error, Group, LockDesign, WindowDesign, WindowError, World
 
 /// The members of a window to be: those of a [`Group`], or all ranks of an [`Endpoint`]'s job.
 #[derive(Clone, Copy, Debug)]
-pub struct WindowMembers<'a, 'world>(Members<'a, 'world>);
+pub struct WindowMembers<'a, 'world>(MemberList<'a, 'world>);
 
 #[derive(Clone, Copy, Debug)]
-enum Members<'a, 'world> {
+enum MemberList<'a, 'world> {
     Group(&'a Group<'world>),
     All(Endpoint<'world>),
 }
 
 impl<'a, 'world> From<&'a Group<'world>> for WindowMembers<'a, 'world> {
     fn from(group: &'a Group<'world>) -> Self {
-        Self(Members::Group(group))
+        Self(MemberList::Group(group))
     }
 }
 
 impl<'world> From<Endpoint<'world>> for WindowMembers<'_, 'world> {
     fn from(endpoint: Endpoint<'world>) -> Self {
-        Self(Members::All(endpoint))
+        Self(MemberList::All(endpoint))
     }
 }
 
@@ -278,8 +278,8 @@ impl<'world> WindowBuilder<'_, 'world> {
         make: impl FnOnce(&Group<'world>) -> Result<Window<'world>, Error>,
     ) -> Result<Window<'world>, Error> {
         match self.members.0 {
-            Members::Group(group) => make(group),
-            Members::All(endpoint) => {
+            MemberList::Group(group) => make(group),
+            MemberList::All(endpoint) => {
                 let all: Vec<Rank> = (0..endpoint.world().size()).collect();
                 make(&endpoint.group(&all)?)
             }

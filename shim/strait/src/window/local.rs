@@ -6,7 +6,7 @@ use core::ptr::NonNull;
 use bytemuck::{AnyBitPattern, NoUninit};
 use strait_core::rma::{SharedNumber, transfer};
 
-use crate::endpoint::{part_of, part_of_mut};
+use crate::buffer::{part_of, part_of_mut};
 use crate::{Number, WindowError};
 
 /// A mapped part of a window, for the lifetime of the window. It is no slice, because other ranks

@@ -97,6 +97,7 @@ pub enum RmaOperation {
 /// window.free()
 /// # }
 /// ```
+#[must_use = "a window that is dropped keeps its memory until the process ends: free it"]
 pub struct Window<'world> {
     world: &'world World,
     /// The members of the window, which synchronise through it.

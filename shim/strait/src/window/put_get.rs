@@ -9,7 +9,7 @@ use strait_core::sync::{Step, reached};
 
 use super::Window;
 use crate::Error;
-use crate::endpoint::{part_of, part_of_mut};
+use crate::buffer::{part_of, part_of_mut};
 
 impl Window<'_> {
     /// Writes `data` to the target's part. The caller may change `data` again when this returns. On
@@ -110,7 +110,7 @@ impl Window<'_> {
     ///
     /// # Errors
     ///
-    /// Fails as [`Window::put`] does; [`WindowError::Lengths`] when `data` and `shape` have
+    /// Fails as [`Window::put`] does; [`crate::WindowError::Lengths`] when `data` and `shape` have
     /// different lengths.
     pub fn put_vectored(
         &self,

@@ -14,7 +14,7 @@ use strait_core::rma::SLOT;
 
 use super::Window;
 use super::part::{PartAccess, RemoteMember};
-use crate::endpoint::{part_of, part_of_mut};
+use crate::buffer::{part_of, part_of_mut};
 use crate::network::WindowTransfer;
 use crate::{Error, Number, Request, Scope, Unscoped, WindowDesign};
 
@@ -172,16 +172,12 @@ impl Window<'_> {
         self.world.number().check(scope.endpoint().world().number())
     }
 
-    /// Starts a put as [`Scope::rput`] does, for a caller that keeps the buffer.
-    ///
-    /// # Errors
-    ///
-    /// Fails as [`Scope::rput`] does.
+    /// Does the work of [`crate::raw::RawWindow::begin_put`].
     ///
     /// # Safety
     ///
-    /// The caller meets the contract of [`crate::Endpoint::begin_send`].
-    pub unsafe fn begin_put(
+    /// The caller guarantees the contract of that function.
+    pub(crate) unsafe fn begin_put(
         &self,
         data: Buffer,
         target: u32,
@@ -192,16 +188,12 @@ impl Window<'_> {
         unsafe { self.begin_put_as(Owner::UNSCOPED, data, target, displacement) }
     }
 
-    /// Starts a get as [`Scope::rget`] does, for a caller that keeps the buffer.
-    ///
-    /// # Errors
-    ///
-    /// Fails as [`Scope::rget`] does.
+    /// Does the work of [`crate::raw::RawWindow::begin_get`].
     ///
     /// # Safety
     ///
-    /// The caller meets the contract of [`crate::Endpoint::begin_recv`].
-    pub unsafe fn begin_get(
+    /// The caller guarantees the contract of that function.
+    pub(crate) unsafe fn begin_get(
         &self,
         buffer: Buffer,
         target: u32,
@@ -256,13 +248,8 @@ impl Window<'_> {
         self.over(target, buffer.length)
     }
 
-    /// Returns a completed operation of `bytes` bytes on the target. A C interface uses it in place
-    /// of [`Scope::raccumulate`], since accumulates are complete when their call returns.
-    ///
-    /// # Errors
-    ///
-    /// [`crate::WindowError::Target`] when the target does not exist.
-    pub fn over(&self, target: u32, bytes: usize) -> Result<Unscoped, Error> {
+    /// Does the work of [`crate::raw::RawWindow::over`].
+    pub(crate) fn over(&self, target: u32, bytes: usize) -> Result<Unscoped, Error> {
         let source = self.part(target)?.rank;
         Ok(Unscoped::done(Ok(Status { source, tag: 0, bytes })))
     }

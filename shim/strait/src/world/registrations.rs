@@ -43,6 +43,17 @@ impl World {
     /// embedder without hooks passes `|| None` and calls [`World::forget_memory`]. The last call
     /// replaces earlier ones.
     ///
+    /// ```
+    /// use std::sync::mpsc;
+    ///
+    /// let world = &strait::World::in_process(1)?[0];
+    /// // The allocator of this program reports each address range that it unmaps.
+    /// let (_report, unmapped) = mpsc::channel();
+    /// // SAFETY: the allocator reports a range before it maps other memory there.
+    /// unsafe { world.watch_memory(move || unmapped.try_recv().ok()) };
+    /// # Ok::<(), strait::Error>(())
+    /// ```
+    ///
     /// # Safety
     ///
     /// After memory in use by operations of this world is unmapped or remapped, the caller reports
@@ -61,6 +72,15 @@ impl World {
 
     /// Drops the registrations at these addresses, before or after the memory is unmapped. Memory
     /// in use by an operation is dropped when the operation ends.
+    ///
+    /// ```
+    /// let world = &strait::World::in_process(1)?[0];
+    /// let buffer = vec![0_u8; 1 << 20];
+    /// let start = buffer.as_ptr().addr();
+    /// drop(buffer);
+    /// world.forget_memory(start..start + (1 << 20))?;
+    /// # Ok::<(), strait::Error>(())
+    /// ```
     ///
     /// # Errors
     ///

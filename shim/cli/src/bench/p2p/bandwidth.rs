@@ -128,7 +128,7 @@ impl Batch for Windows<'_> {
     fn lead(&mut self, rounds: u64) -> Result<(), strait::Error> {
         for _ in 0..rounds {
             self.send_window()?;
-            self.endpoint.recv::<u8>(&mut [], self.partner, TAG)?;
+            self.endpoint.recv::<[u8]>(&mut [], self.partner, TAG)?;
         }
         Ok(())
     }
@@ -136,7 +136,7 @@ impl Batch for Windows<'_> {
     fn follow(&mut self, rounds: u64) -> Result<(), strait::Error> {
         for _ in 0..rounds {
             self.receive_window()?;
-            self.endpoint.send::<u8>(&[], self.partner, TAG)?;
+            self.endpoint.send::<[u8]>(&[], self.partner, TAG)?;
         }
         Ok(())
     }

@@ -9,7 +9,8 @@ use core::time::Duration;
 use std::time::Instant;
 
 use clap::Args;
-use strait::{ANY_SOURCE, ANY_TAG, Endpoint, Rank, Tag, World};
+use strait::raw::ANY_SOURCE;
+use strait::{ANY_TAG, Endpoint, Rank, Tag, World};
 
 use crate::bench::benchmark::Benchmark;
 use crate::bench::options::Common;
@@ -203,7 +204,7 @@ fn measure(effort: Effort, queue: QueueKind, depth: u32) -> Result<Vec<f64>, Box
     receiver.scope(|scope| {
         let waiting = (1..depth).map(|number| {
             let (source, tag) = queue.bystander(number);
-            scope.irecv::<u8>(&mut [], source, tag)
+            scope.irecv::<[u8]>(&mut [], source, tag)
         });
         // The requests live to the end: a dropped request leaves the queue.
         let _waiting = waiting.collect::<Result<Vec<_>, _>>()?;

@@ -187,7 +187,7 @@ impl<'world> Tile<'world> {
         endpoint.scope(|scope| {
             let send = |way| scope.isend(data(way), to(way), way as u32);
             let receive =
-                |halo, way: Neighbour| scope.irecv::<u64>(halo, to(way.back()), way as u32);
+                |halo, way: Neighbour| scope.irecv::<[u64]>(halo, to(way.back()), way as u32);
             let [n, s, w, e] = halo;
             let [north, south, west, east] = Neighbour::ALL;
             let mut requests = match calls {

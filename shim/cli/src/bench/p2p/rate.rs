@@ -76,7 +76,7 @@ impl Batch for MessageStream<'_> {
             for _ in 0..WINDOW {
                 self.endpoint.send(&self.data, self.partner, TAG)?;
             }
-            self.endpoint.recv::<u8>(&mut [], self.partner, TAG)?;
+            self.endpoint.recv::<[u8]>(&mut [], self.partner, TAG)?;
         }
         Ok(())
     }
@@ -86,7 +86,7 @@ impl Batch for MessageStream<'_> {
             for _ in 0..WINDOW {
                 self.endpoint.recv(&mut self.data, self.partner, TAG)?;
             }
-            self.endpoint.send::<u8>(&[], self.partner, TAG)?;
+            self.endpoint.send::<[u8]>(&[], self.partner, TAG)?;
         }
         Ok(())
     }

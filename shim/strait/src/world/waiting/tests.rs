@@ -83,7 +83,7 @@ fn flood(world: &World) {
             .collect();
         let mut room = [0_u8; 5000];
         for _ in 0..COUNT * (RANKS - 1) {
-            endpoint.recv(&mut room, crate::ANY_SOURCE, 2).unwrap();
+            endpoint.recv(&mut room, crate::Source::Any, 2).unwrap();
         }
         for send in sends {
             send.wait().unwrap();

@@ -9,7 +9,8 @@ use std::ffi::OsString;
 use std::time::Instant;
 
 use clap::Args;
-use strait::{ANY_SOURCE, Endpoint, Op, Rank, Rendezvous, wait_all};
+use strait::raw::ANY_SOURCE;
+use strait::{Endpoint, Op, Rank, Rendezvous, wait_all};
 
 use super::options::{self, MessageArgs};
 use super::rtrs::{self, RtrCounts};

@@ -44,7 +44,7 @@ pub(super) fn points(lab: &Lab<'_>) -> Result<Vec<Point>, Box<dyn Error>> {
 fn hold(lab: &Lab<'_>, second: u32) -> Result<f64, strait::Error> {
     let window = &lab.windows[0];
     acquire(window, TARGET)?;
-    lab.stage.endpoint.send::<u8>(&[], second, TAG)?;
+    lab.stage.endpoint.send::<[u8]>(&[], second, TAG)?;
     lab.processor.compute(HELD);
     let released = common_time();
     window.unlock(TARGET)?;
@@ -53,7 +53,7 @@ fn hold(lab: &Lab<'_>, second: u32) -> Result<f64, strait::Error> {
 
 fn follow(lab: &Lab<'_>, first: u32) -> Result<f64, strait::Error> {
     let window = &lab.windows[0];
-    lab.stage.endpoint.recv::<u8>(&mut [], first, TAG)?;
+    lab.stage.endpoint.recv::<[u8]>(&mut [], first, TAG)?;
     acquire(window, TARGET)?;
     let acquired = common_time();
     window.unlock(TARGET)?;

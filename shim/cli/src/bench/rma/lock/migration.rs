@@ -29,9 +29,9 @@ pub(super) fn points(lab: &Lab<'_>) -> Result<Vec<Point>, Box<dyn Error>> {
                 let start = Instant::now();
                 lock_unlock(&lab.windows[0], TARGET, locks)?;
                 times[0] = per(start.elapsed(), locks);
-                lab.stage.endpoint.send::<u8>(&[], far, TAG)?;
+                lab.stage.endpoint.send::<[u8]>(&[], far, TAG)?;
             } else if lab.stage.rank() == far {
-                lab.stage.endpoint.recv::<u8>(&mut [], near, TAG)?;
+                lab.stage.endpoint.recv::<[u8]>(&mut [], near, TAG)?;
                 let start = Instant::now();
                 lock_unlock(&lab.windows[0], TARGET, u64::from(percent > 0))?;
                 times[1] = per(start.elapsed(), 1);

@@ -29,14 +29,14 @@ pub(super) fn computation(lab: &Lab<'_>) -> Result<Vec<Point>, Box<dyn Error>> {
             let [took] = lab.sample(|| {
                 let endpoint = lab.stage.endpoint;
                 if lab.stage.rank() == target {
-                    endpoint.send::<u8>(&[], 0, TAG)?;
+                    endpoint.send::<[u8]>(&[], 0, TAG)?;
                     lab.processor.compute(amount);
                 }
                 if lab.stage.rank() != 0 {
                     return Ok([0.0]);
                 }
                 // The target computes from now on.
-                endpoint.recv::<u8>(&mut [], target, TAG)?;
+                endpoint.recv::<[u8]>(&mut [], target, TAG)?;
                 let start = Instant::now();
                 lock_unlock(&lab.windows[0], target, 1)?;
                 Ok([per(start.elapsed(), 1)])

@@ -1,0 +1,428 @@
+//! What interfaces of other languages and other libraries need, and Rust programs do not.
+//!
+//! The functions here leave to their caller what [`Scope`](crate::Scope), [`crate::Message`] and
+//! [`OwnedRequest`](crate::OwnedRequest) make the compiler check: that buffers stay valid, and that
+//! each operation and each matched message is ended. The C interface is built on them.
+
+use core::ptr::NonNull;
+
+use strait_core::engine::Status;
+use strait_platform::Rank;
+
+use crate::{Attached, Endpoint, Error, Tag, Window, World};
+
+pub use crate::matched::Matched;
+pub use crate::unscoped::Unscoped;
+pub use strait_core::buffer::Part;
+pub use strait_core::engine::SentShort;
+pub use strait_core::matching::ANY_SOURCE;
+pub use strait_core::wire::SHORT_MAX;
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+impl sealed::Sealed for Endpoint<'_> {}
+
+/// Messages of an [`Endpoint`] without borrows.
+pub trait RawEndpoint: sealed::Sealed {
+    /// Sends `data` if a free line suffices. [`Endpoint::send`] tries this first. It serves
+    /// interfaces to other languages. Depending on the result, the caller has to
+    /// [wake](RawEndpoint::wake) the destination.
+    #[must_use]
+    fn send_short(&self, data: &[u8], destination: Rank, tag: Tag) -> SentShort;
+
+    /// Wakes a rank that [sleeps](SentShort::ToSleeper).
+    fn wake(&self, rank: Rank);
+
+    /// Receives a message of exactly this length and tag if it is in the next line.
+    /// [`Endpoint::recv`] tries a similar step first. It serves interfaces to other languages. With
+    /// [`crate::ANY_TAG`] it receives nothing.
+    fn recv_exactly<const BYTES: usize>(
+        &self,
+        buffer: &mut [u8; BYTES],
+        source: Rank,
+        tag: Tag,
+    ) -> Option<Status>;
+
+    /// Receives a message of at most [`SHORT_MAX`] bytes that fits `buffer`, if
+    /// it is in the next line. It serves interfaces to other languages, which fall back to
+    /// [`Endpoint::recv`]. With [`crate::ANY_TAG`] it receives nothing.
+    fn recv_short(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Option<Status>;
+
+    /// Starts a send of `data` to `destination` like [`crate::Scope::isend`], for a caller that
+    /// keeps the buffer.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Endpoint::send`].
+    ///
+    /// # Safety
+    ///
+    /// The bytes of `data` stay valid for reads and unchanged until the operation is over, or the
+    /// world is gone.
+    unsafe fn begin_send(&self, data: Part, destination: Rank, tag: Tag)
+    -> Result<Unscoped, Error>;
+
+    /// Starts a send of the concatenation of `parts`, like [`RawEndpoint::begin_send`].
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Endpoint::send`].
+    ///
+    /// # Safety
+    ///
+    /// The caller guarantees the contract of [`RawEndpoint::begin_send`], for each part and for the
+    /// list itself.
+    unsafe fn begin_send_vectored(
+        &self,
+        parts: &[Part],
+        destination: Rank,
+        tag: Tag,
+    ) -> Result<Unscoped, Error>;
+
+    /// Starts a synchronous send of `data`. The operation is over after the matching receive has
+    /// started.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Endpoint::send`].
+    ///
+    /// # Safety
+    ///
+    /// The caller guarantees the contract of [`RawEndpoint::begin_send`].
+    unsafe fn begin_ssend(
+        &self,
+        data: Part,
+        destination: Rank,
+        tag: Tag,
+    ) -> Result<Unscoped, Error>;
+
+    /// Starts a synchronous send of the concatenation of `parts`. The operation is over after the
+    /// matching receive has started, as in [`crate::Scope::issend`].
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Endpoint::send`].
+    ///
+    /// # Safety
+    ///
+    /// The caller guarantees the contract of [`RawEndpoint::begin_send_vectored`].
+    unsafe fn begin_ssend_vectored(
+        &self,
+        parts: &[Part],
+        destination: Rank,
+        tag: Tag,
+    ) -> Result<Unscoped, Error>;
+
+    /// Starts a receive from `source` with `tag` into `buffer` like [`crate::Scope::irecv`], for a
+    /// caller that keeps the buffer.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Endpoint::recv`], for what is known at the start.
+    ///
+    /// # Safety
+    ///
+    /// The bytes of `buffer` stay valid for writes, and nothing else accesses them, until the
+    /// operation is over, or the world is gone.
+    unsafe fn begin_recv(&self, buffer: Part, source: Rank, tag: Tag) -> Result<Unscoped, Error>;
+
+    /// Starts a receive like [`RawEndpoint::begin_recv`], into `parts`, one after the other.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`RawEndpoint::begin_recv`].
+    ///
+    /// # Safety
+    ///
+    /// The caller guarantees the contract of [`RawEndpoint::begin_recv`], for each part and for the
+    /// list itself.
+    unsafe fn begin_recv_vectored(
+        &self,
+        parts: &[Part],
+        source: Rank,
+        tag: Tag,
+    ) -> Result<Unscoped, Error>;
+
+    /// Matches a message like [`Endpoint::mprobe`], for callers that put it back explicitly.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Endpoint::mprobe`].
+    fn match_one(&self, source: Rank, tag: Tag) -> Result<Matched, Error>;
+
+    /// Matches a message like [`Endpoint::improbe`], for callers that put it back explicitly.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Endpoint::improbe`].
+    fn try_to_match(&self, source: Rank, tag: Tag) -> Result<Option<Matched>, Error>;
+}
+
+impl RawEndpoint for Endpoint<'_> {
+    #[inline(always)]
+    fn send_short(&self, data: &[u8], destination: Rank, tag: Tag) -> SentShort {
+        Endpoint::send_short(self, data, destination, tag)
+    }
+
+    #[inline(always)]
+    fn wake(&self, rank: Rank) {
+        Endpoint::wake(self, rank);
+    }
+
+    #[inline(always)]
+    fn recv_exactly<const BYTES: usize>(
+        &self,
+        buffer: &mut [u8; BYTES],
+        source: Rank,
+        tag: Tag,
+    ) -> Option<Status> {
+        Endpoint::recv_exactly(self, buffer, source, tag)
+    }
+
+    #[inline(always)]
+    fn recv_short(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Option<Status> {
+        Endpoint::recv_short(self, buffer, source, tag)
+    }
+
+    #[inline(always)]
+    unsafe fn begin_send(
+        &self,
+        data: Part,
+        destination: Rank,
+        tag: Tag,
+    ) -> Result<Unscoped, Error> {
+        // SAFETY: the caller guarantees the same (contract of `begin_send`).
+        unsafe { Endpoint::begin_send(self, data, destination, tag) }
+    }
+
+    #[inline(always)]
+    unsafe fn begin_send_vectored(
+        &self,
+        parts: &[Part],
+        destination: Rank,
+        tag: Tag,
+    ) -> Result<Unscoped, Error> {
+        // SAFETY: the caller guarantees the same (contract of `begin_send_vectored`).
+        unsafe { Endpoint::begin_send_vectored(self, parts, destination, tag) }
+    }
+
+    #[inline(always)]
+    unsafe fn begin_ssend(
+        &self,
+        data: Part,
+        destination: Rank,
+        tag: Tag,
+    ) -> Result<Unscoped, Error> {
+        // SAFETY: the caller guarantees the same (contract of `begin_ssend`).
+        unsafe { Endpoint::begin_ssend(self, data, destination, tag) }
+    }
+
+    #[inline(always)]
+    unsafe fn begin_ssend_vectored(
+        &self,
+        parts: &[Part],
+        destination: Rank,
+        tag: Tag,
+    ) -> Result<Unscoped, Error> {
+        // SAFETY: the caller guarantees the same (contract of `begin_ssend_vectored`).
+        unsafe { Endpoint::begin_ssend_vectored(self, parts, destination, tag) }
+    }
+
+    #[inline(always)]
+    unsafe fn begin_recv(&self, buffer: Part, source: Rank, tag: Tag) -> Result<Unscoped, Error> {
+        // SAFETY: the caller guarantees the same (contract of `begin_recv`).
+        unsafe { Endpoint::begin_recv(self, buffer, source, tag) }
+    }
+
+    #[inline(always)]
+    unsafe fn begin_recv_vectored(
+        &self,
+        parts: &[Part],
+        source: Rank,
+        tag: Tag,
+    ) -> Result<Unscoped, Error> {
+        // SAFETY: the caller guarantees the same (contract of `begin_recv_vectored`).
+        unsafe { Endpoint::begin_recv_vectored(self, parts, source, tag) }
+    }
+
+    #[inline(always)]
+    fn match_one(&self, source: Rank, tag: Tag) -> Result<Matched, Error> {
+        Endpoint::match_one(self, source, tag)
+    }
+
+    #[inline(always)]
+    fn try_to_match(&self, source: Rank, tag: Tag) -> Result<Option<Matched>, Error> {
+        Endpoint::try_to_match(self, source, tag)
+    }
+}
+
+impl sealed::Sealed for World {}
+
+/// Matched messages of a [`World`] without borrows.
+pub trait RawWorld: sealed::Sealed {
+    /// Receives a matched message into `buffer`, like [`crate::Message::recv`]. The message is
+    /// consumed, unless this fails with [`Error::Start`] or [`Error::OtherWorld`].
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`crate::Message::recv`]; [`Error::OtherWorld`] for a message of another
+    /// world.
+    fn mrecv(&self, message: &Matched, buffer: &mut [u8]) -> Result<Status, Error>;
+
+    /// Puts a matched message back into matching, as a drop of [`crate::Message`] does.
+    ///
+    /// # Panics
+    ///
+    /// When the message is of another world.
+    fn put_back(&self, message: &Matched);
+
+    /// Starts the receive of a matched message into `buffer`, for a caller that keeps the buffer.
+    /// The message is consumed, unless this fails.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Start`] for lack of memory; [`Error::OtherWorld`] for a message of another world.
+    ///
+    /// # Safety
+    ///
+    /// The caller guarantees the contract of [`RawEndpoint::begin_recv`].
+    unsafe fn begin_mrecv(&self, message: &Matched, buffer: Part) -> Result<Unscoped, Error>;
+
+    /// Starts the receive of a matched message into `parts`, one after the other. The message is
+    /// consumed, unless this fails.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Start`] for lack of memory; [`Error::OtherWorld`] for a message of another world.
+    ///
+    /// # Safety
+    ///
+    /// The caller guarantees the contract of [`RawEndpoint::begin_recv_vectored`].
+    unsafe fn begin_mrecv_vectored(
+        &self,
+        message: &Matched,
+        parts: &[Part],
+    ) -> Result<Unscoped, Error>;
+}
+
+impl RawWorld for World {
+    #[inline(always)]
+    fn mrecv(&self, message: &Matched, buffer: &mut [u8]) -> Result<Status, Error> {
+        World::mrecv(self, message, buffer)
+    }
+
+    #[inline(always)]
+    fn put_back(&self, message: &Matched) {
+        World::put_back(self, message);
+    }
+
+    #[inline(always)]
+    unsafe fn begin_mrecv(&self, message: &Matched, buffer: Part) -> Result<Unscoped, Error> {
+        // SAFETY: the caller guarantees the same (contract of `begin_mrecv`).
+        unsafe { World::begin_mrecv(self, message, buffer) }
+    }
+
+    #[inline(always)]
+    unsafe fn begin_mrecv_vectored(
+        &self,
+        message: &Matched,
+        parts: &[Part],
+    ) -> Result<Unscoped, Error> {
+        // SAFETY: the caller guarantees the same (contract of `begin_mrecv_vectored`).
+        unsafe { World::begin_mrecv_vectored(self, message, parts) }
+    }
+}
+
+impl sealed::Sealed for Window<'_> {}
+
+/// Operations on a [`Window`] without borrows.
+pub trait RawWindow: sealed::Sealed {
+    /// Starts a put as [`crate::Scope::rput`] does, for a caller that keeps the buffer.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`crate::Scope::rput`] does.
+    ///
+    /// # Safety
+    ///
+    /// The caller meets the contract of [`RawEndpoint::begin_send`].
+    unsafe fn begin_put(
+        &self,
+        data: Part,
+        target: u32,
+        displacement: usize,
+    ) -> Result<Unscoped, Error>;
+
+    /// Starts a get as [`crate::Scope::rget`] does, for a caller that keeps the buffer.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`crate::Scope::rget`] does.
+    ///
+    /// # Safety
+    ///
+    /// The caller meets the contract of [`RawEndpoint::begin_recv`].
+    unsafe fn begin_get(
+        &self,
+        buffer: Part,
+        target: u32,
+        displacement: usize,
+    ) -> Result<Unscoped, Error>;
+
+    /// Returns a completed operation of `bytes` bytes on the target. A C interface uses it in place
+    /// of [`crate::Scope::raccumulate`], since accumulates are complete when their call returns.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::WindowError::Target`] when the target does not exist.
+    fn over(&self, target: u32, bytes: usize) -> Result<Unscoped, Error>;
+
+    /// Attaches memory that the caller keeps, as a C interface needs it.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`Window::attach`] does.
+    ///
+    /// # Safety
+    ///
+    /// The caller meets the contract of [`crate::WindowBuilder::over_raw`], until no member reaches
+    /// the memory any more and it is detached, or the window is freed.
+    unsafe fn attach_over(&self, base: NonNull<u8>, length: usize) -> Result<Attached, Error>;
+}
+
+impl RawWindow for Window<'_> {
+    #[inline(always)]
+    unsafe fn begin_put(
+        &self,
+        data: Part,
+        target: u32,
+        displacement: usize,
+    ) -> Result<Unscoped, Error> {
+        // SAFETY: the caller guarantees the same (contract of `begin_put`).
+        unsafe { Window::begin_put(self, data, target, displacement) }
+    }
+
+    #[inline(always)]
+    unsafe fn begin_get(
+        &self,
+        buffer: Part,
+        target: u32,
+        displacement: usize,
+    ) -> Result<Unscoped, Error> {
+        // SAFETY: the caller guarantees the same (contract of `begin_get`).
+        unsafe { Window::begin_get(self, buffer, target, displacement) }
+    }
+
+    #[inline(always)]
+    fn over(&self, target: u32, bytes: usize) -> Result<Unscoped, Error> {
+        Window::over(self, target, bytes)
+    }
+
+    #[inline(always)]
+    unsafe fn attach_over(&self, base: NonNull<u8>, length: usize) -> Result<Attached, Error> {
+        // SAFETY: the caller guarantees the same (contract of `attach_over`).
+        unsafe { Window::attach_over(self, base, length) }
+    }
+}
