@@ -11,7 +11,7 @@ mod packages;
 mod repeat;
 mod siw;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use image::Image;
 use machine::Task;
@@ -185,9 +185,7 @@ fn programs(shell: &Shell) -> Result<Vec<(&'static str, PathBuf)>, Stop> {
     let find = |what: &str| {
         made(&messages, what).ok_or_else(|| Stop::Failed(format!("cargo made no {what}")))
     };
-    let is_provider = |path: &Path| path.extension().is_some_and(|extension| extension == "so");
-    let mut libraries = shell::artifacts(&messages).into_iter().map(|(_, path)| path);
-    let provider = libraries.find(|path| is_provider(path));
+    let provider = provider(&messages);
     let provider = provider.ok_or_else(|| Stop::Failed("cargo made no provider".into()))?;
     let mut programs = vec![("strait", find("--bin strait")?), (mpi::PROVIDER, provider)];
     for (name, suite) in SUITES {
@@ -210,15 +208,20 @@ fn verbs<'a>(shell: &'a Shell, command: &str) -> Step<'a> {
     cargo.env("CARGO_PROFILE_DEV_OPT_LEVEL", "1").env("CARGO_PROFILE_DEV_DEBUG", "none")
 }
 
-/// Returns the program that a command names by `--bin` or `--test`, or the program or library that
-/// it made last, if it names none. cargo builds the binaries of a package with its tests.
+/// Returns the libfabric provider. Other shared libraries among the messages are those of macros.
+fn provider(messages: &str) -> Option<PathBuf> {
+    let is_provider = |(name, path): &(String, PathBuf)| {
+        name == "strait_fi" && path.extension().is_some_and(|extension| extension == "so")
+    };
+    shell::artifacts(messages).into_iter().find(is_provider).map(|(_, path)| path)
+}
+
+/// Returns the program that a command names by `--bin` or `--test`. cargo builds the binaries of a
+/// package with its tests.
 fn made(messages: &str, command: &str) -> Option<PathBuf> {
     let mut words = command.split_whitespace();
-    let named = words.find(|word| ["--bin", "--test"].contains(word)).and_then(|_| words.next());
-    let is_wanted = |(name, path): &(String, PathBuf)| {
-        named.is_none_or(|named| named == name)
-            && path.extension().is_none_or(|extension| extension == "so")
-    };
+    let named = words.find(|word| ["--bin", "--test"].contains(word)).and_then(|_| words.next())?;
+    let is_wanted = |(name, path): &(String, PathBuf)| name == named && path.extension().is_none();
     shell::artifacts(messages).into_iter().rfind(is_wanted).map(|(_, path)| path)
 }
 
@@ -238,11 +241,17 @@ mod tests {
             let target = format!(r#""target":{{"name":"{name}"}},"executable":"{file}""#);
             format!(r#"{{"reason":"compiler-artifact",{target}}}"#)
         };
-        let messages = [message("locks", "/t/locks-1"), message("chaos", "/t/chaos")].join("\n");
+        let files = [
+            ("derive", "/t/libderive.so"),
+            ("strait_fi", "/t/libstrait_fi.so"),
+            ("locks", "/t/locks-1"),
+            ("chaos", "/t/chaos"),
+        ];
+        let messages = files.map(|(name, file)| message(name, file)).join("\n");
         let made = |command| made(&messages, command);
         assert_eq!(made("test --test locks --no-run"), Some("/t/locks-1".into()));
-        assert_eq!(made("build"), Some("/t/chaos".into()), "the last one");
         assert_eq!(made("test --test window --no-run"), None);
+        assert_eq!(provider(&messages), Some("/t/libstrait_fi.so".into()));
     }
 
     #[test]
