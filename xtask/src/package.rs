@@ -16,10 +16,10 @@ const CRATES: [&str; 4] = ["strait-core", "strait-platform", "strait-hca", "stra
 
 /// Runs `cargo xtask package`.
 ///
-/// The packages are unpacked into a workspace of their own, and built there by the oldest toolchain.
-/// So one build shows that no file is missing and that no later feature is used. The build with
-/// which `cargo package` ends by itself would take the crates that a package needs from cargo's
-/// cache, where those of an earlier run may be.
+/// The packages are unpacked into a workspace of their own, and built there by the oldest
+/// toolchain. So one build shows that no file is missing and that no later feature is used. The
+/// build with which `cargo package` ends by itself would take the crates that a package needs from
+/// cargo's cache, where those of an earlier run may be.
 pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
     let version = rust_version(&shell.read("Cargo.toml")?)
         .ok_or_else(|| Stop::Failed("Cargo.toml has no rust-version".into()))?;
