@@ -1,7 +1,9 @@
 //! Packages the crates that are published, and builds the packages with the oldest Rust that they
 //! promise.
 
-use std::path::PathBuf;
+use core::fmt::Write as _;
+use std::fs;
+use std::path::Path;
 
 use toml::{Table, Value};
 
@@ -14,31 +16,49 @@ const CRATES: [&str; 4] = ["strait-core", "strait-platform", "strait-hca", "stra
 
 /// Runs `cargo xtask package`.
 ///
-/// `cargo package` builds each package outside the repository, from the files in it alone. The
-/// compiler of that build is the oldest, so one build shows both that no file is missing and that
-/// no later feature of the language is used. cargo itself is the present one: the oldest cannot
-/// package crates that need each other.
+/// The packages are unpacked into a workspace of their own, and built there by the oldest
+/// toolchain. So one build shows that no file is missing and that no later feature is used. The
+/// build with which `cargo package` ends by itself would take the crates that a package needs from
+/// cargo's cache, where those of an earlier run may be.
 pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
-    let compiler = oldest(shell)?;
+    let version = rust_version(&shell.read("Cargo.toml")?)
+        .ok_or_else(|| Stop::Failed("Cargo.toml has no rust-version".into()))?;
+    setup::toolchain(shell, &version)?;
+    let folder = shell.target().join("package");
     let crates = CRATES.map(|name| format!("-p {name}")).join(" ");
-    let arguments = format!("package --quiet --allow-dirty {crates}");
+    let package = shell.cargo(&format!("package --quiet --no-verify --allow-dirty {crates}"));
+    package.env("CARGO_TARGET_DIR", &folder).output()?;
+    let workspace = folder.join("unpacked");
+    unpack(shell, &folder.join("package"), &workspace)?;
     shell
-        .cargo(&arguments)
-        .env("RUSTC", compiler)
-        .env("CARGO_TARGET_DIR", shell.target().join("package"))
+        .step("rustup", &format!("run {version} cargo check --quiet --workspace --manifest-path"))
+        .arg(workspace.join("Cargo.toml"))
+        .env("CARGO_TARGET_DIR", folder.join("built"))
         // Only errors count: warnings are those of other versions of the lints.
         .env("RUSTFLAGS", "--cap-lints allow")
         .run()
 }
 
-/// Returns the compiler of the version in `rust-version`, which it installs if need be.
-fn oldest(shell: &Shell) -> Result<PathBuf, Stop> {
-    let manifest = shell.read("Cargo.toml")?;
-    let version = rust_version(&manifest)
-        .ok_or_else(|| Stop::Failed("Cargo.toml has no rust-version".into()))?;
-    setup::toolchain(shell, &version)?;
-    let path = shell.step("rustup", &format!("which --toolchain {version} rustc")).stdout()?;
-    Ok(PathBuf::from(path.trim_end()))
+/// Unpacks the packages of `from` into a workspace, in which they need each other and the versions
+/// of other crates that the repository has.
+fn unpack(shell: &Shell, from: &Path, workspace: &Path) -> Result<(), Stop> {
+    let io = |error| Stop::io(workspace, &error);
+    let _ = fs::remove_dir_all(workspace);
+    fs::create_dir_all(workspace).map_err(io)?;
+    let (mut members, mut patches) = (String::new(), String::new());
+    for name in CRATES {
+        let package = format!("{name}-{}", env!("CARGO_PKG_VERSION"));
+        let archive = from.join(format!("{package}.crate"));
+        shell.step("tar", "-xf").arg(archive).arg("-C").arg(workspace).output()?;
+        let _ = write!(members, "{package:?}, ");
+        let _ = writeln!(patches, "{name} = {{ path = {package:?} }}");
+    }
+    let manifest = format!(
+        "[workspace]\nresolver = \"3\"\nmembers = [{members}]\n\n[patch.crates-io]\n{patches}"
+    );
+    fs::write(workspace.join("Cargo.toml"), manifest).map_err(io)?;
+    fs::copy(shell.root().join("Cargo.lock"), workspace.join("Cargo.lock")).map_err(io)?;
+    Ok(())
 }
 
 /// Returns the `rust-version` of the workspace.

@@ -11,8 +11,8 @@ use crate::setup::Tool;
 use crate::shell::{Shell, Step};
 use crate::stop::{Absence, Stop};
 
-/// The variable that names to a process the file for its answer. Names that begin with `STRAIT_` are
-/// those of the library, which warns of others.
+/// The variable that names to a process the file for its answer. Names that begin with `STRAIT_`
+/// are those of the library, which warns of others.
 const ANSWER: &str = "XTASK_ANSWER";
 
 /// The file with the tools that could not be installed, beside the answers.
