@@ -99,7 +99,7 @@ impl Sanitizer {
             format!("run nightly cargo test --quiet --no-fail-fast --target {HOST} {std} {tests}");
         // System calls go through the C library, so that the sanitizer sees memory mapped and
         // unmapped.
-        let flags = format!("-Zsanitizer={name} --cfg rustix_use_libc");
+        let flags = format!("-Zsanitizer={name} --cfg rustix_use_libc --cfg strait_sanitized");
         let step = shell.step("rustup", &arguments);
         let step = match self.optimization {
             Some(level) => step.env("CARGO_PROFILE_DEV_OPT_LEVEL", level),
