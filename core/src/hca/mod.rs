@@ -91,8 +91,9 @@ pub trait Hca {
     ///
     /// # Errors
     ///
-    /// [`HcaError::Unreachable`] if the peer does not answer or the address does not belong to this
-    /// kind of device.
+    /// [`HcaError::Unreachable`] if the address does not belong to this kind of device,
+    /// [`HcaError::Connect`] if a step of connecting failed, [`HcaError::Refused`] if the peer does
+    /// not know the connection.
     fn connect(&mut self, connection: Connection, address: &Address)
     -> Result<Readiness, HcaError>;
 

@@ -115,12 +115,12 @@ impl ConnectionManager {
         let peer = end.peer;
         let theirs = IwarpAddress::parse(address).ok_or(HcaError::Unreachable { peer })?;
         if mine == theirs {
-            return Err(HcaError::Refused { peer: end.peer });
+            return Err(HcaError::Refused { peer });
         }
-        end.readiness = QueuePairState::Joining { to: theirs };
         if mine < theirs {
             self.ask(end, mine.end.connection, theirs)?;
         }
+        end.readiness = QueuePairState::Joining { to: theirs };
         Ok(Readiness::Pending)
     }
 
