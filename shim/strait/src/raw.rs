@@ -6,7 +6,8 @@
 
 use core::ptr::NonNull;
 
-use strait_core::engine::Status;
+use strait_core::buffer::Cursor;
+use strait_core::engine::{Owner, SendMode, Status};
 use strait_platform::Rank;
 
 use crate::{Attached, Endpoint, Error, Tag, Window, World};
@@ -205,7 +206,10 @@ impl RawEndpoint for Endpoint<'_> {
         tag: Tag,
     ) -> Result<Unscoped, Error> {
         // SAFETY: the caller guarantees the same (contract of `begin_send_vectored`).
-        unsafe { Endpoint::begin_send_vectored(self, parts, destination, tag) }
+        unsafe {
+            let data = Cursor::parts(parts);
+            self.push_send(SendMode::Standard, Owner::UNSCOPED, data, destination, tag)
+        }
     }
 
     #[inline(always)]
@@ -216,7 +220,10 @@ impl RawEndpoint for Endpoint<'_> {
         tag: Tag,
     ) -> Result<Unscoped, Error> {
         // SAFETY: the caller guarantees the same (contract of `begin_ssend`).
-        unsafe { Endpoint::begin_ssend(self, data, destination, tag) }
+        unsafe {
+            let data = Cursor::contiguous(data);
+            self.push_send(SendMode::Synchronous, Owner::UNSCOPED, data, destination, tag)
+        }
     }
 
     #[inline(always)]
@@ -227,7 +234,10 @@ impl RawEndpoint for Endpoint<'_> {
         tag: Tag,
     ) -> Result<Unscoped, Error> {
         // SAFETY: the caller guarantees the same (contract of `begin_ssend_vectored`).
-        unsafe { Endpoint::begin_ssend_vectored(self, parts, destination, tag) }
+        unsafe {
+            let data = Cursor::parts(parts);
+            self.push_send(SendMode::Synchronous, Owner::UNSCOPED, data, destination, tag)
+        }
     }
 
     #[inline(always)]
@@ -244,7 +254,7 @@ impl RawEndpoint for Endpoint<'_> {
         tag: Tag,
     ) -> Result<Unscoped, Error> {
         // SAFETY: the caller guarantees the same (contract of `begin_recv_vectored`).
-        unsafe { Endpoint::begin_recv_vectored(self, parts, source, tag) }
+        unsafe { self.push_recv(Owner::UNSCOPED, Cursor::parts(parts), source, tag) }
     }
 
     #[inline(always)]

@@ -212,60 +212,6 @@ impl Endpoint<'_> {
         unsafe { self.begin_send_as(Owner::UNSCOPED, data, destination, tag) }
     }
 
-    /// Does the work of [`crate::raw::RawEndpoint::begin_send_vectored`].
-    ///
-    /// # Safety
-    ///
-    /// The caller guarantees the contract of that function.
-    pub(crate) unsafe fn begin_send_vectored(
-        &self,
-        parts: &[Part],
-        destination: Rank,
-        tag: Tag,
-    ) -> Result<Unscoped, Error> {
-        // SAFETY: the caller guarantees the same (contract of `begin_send_vectored`).
-        unsafe {
-            let data = Cursor::parts(parts);
-            self.push_send(SendMode::Standard, Owner::UNSCOPED, data, destination, tag)
-        }
-    }
-
-    /// Does the work of [`crate::raw::RawEndpoint::begin_ssend_vectored`].
-    ///
-    /// # Safety
-    ///
-    /// The caller guarantees the contract of that function.
-    pub(crate) unsafe fn begin_ssend_vectored(
-        &self,
-        parts: &[Part],
-        destination: Rank,
-        tag: Tag,
-    ) -> Result<Unscoped, Error> {
-        // SAFETY: the caller guarantees the same (contract of `begin_ssend_vectored`).
-        unsafe {
-            let data = Cursor::parts(parts);
-            self.push_send(SendMode::Synchronous, Owner::UNSCOPED, data, destination, tag)
-        }
-    }
-
-    /// Does the work of [`crate::raw::RawEndpoint::begin_ssend`].
-    ///
-    /// # Safety
-    ///
-    /// The caller guarantees the contract of that function.
-    pub(crate) unsafe fn begin_ssend(
-        &self,
-        data: Part,
-        destination: Rank,
-        tag: Tag,
-    ) -> Result<Unscoped, Error> {
-        // SAFETY: the caller guarantees the same (contract of `begin_ssend`).
-        unsafe {
-            let data = Cursor::contiguous(data);
-            self.push_send(SendMode::Synchronous, Owner::UNSCOPED, data, destination, tag)
-        }
-    }
-
     /// Does the work of [`crate::raw::RawEndpoint::begin_recv`].
     ///
     /// # Safety
@@ -280,21 +226,6 @@ impl Endpoint<'_> {
     ) -> Result<Unscoped, Error> {
         // SAFETY: the caller guarantees the same (contract of `begin_recv`).
         unsafe { self.begin_recv_as(Owner::UNSCOPED, buffer, source, tag) }
-    }
-
-    /// Does the work of [`crate::raw::RawEndpoint::begin_recv_vectored`].
-    ///
-    /// # Safety
-    ///
-    /// The caller guarantees the contract of that function.
-    pub(crate) unsafe fn begin_recv_vectored(
-        &self,
-        parts: &[Part],
-        source: Rank,
-        tag: Tag,
-    ) -> Result<Unscoped, Error> {
-        // SAFETY: the caller guarantees the same (contract of `begin_recv_vectored`).
-        unsafe { self.push_recv(Owner::UNSCOPED, Cursor::parts(parts), source, tag) }
     }
 
     /// # Safety
@@ -348,7 +279,7 @@ impl Endpoint<'_> {
 
     /// # Safety
     ///
-    /// The caller guarantees the contract of [`Endpoint::begin_send_vectored`].
+    /// The caller guarantees the contract of [`crate::raw::RawEndpoint::begin_send_vectored`].
     pub(crate) unsafe fn push_send(
         &self,
         mode: SendMode,
@@ -393,7 +324,7 @@ impl Endpoint<'_> {
 
     /// # Safety
     ///
-    /// The caller guarantees the contract of [`Endpoint::begin_recv_vectored`].
+    /// The caller guarantees the contract of [`crate::raw::RawEndpoint::begin_recv_vectored`].
     pub(crate) unsafe fn push_recv(
         &self,
         owner: Owner,

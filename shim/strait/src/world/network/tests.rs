@@ -12,6 +12,7 @@ use strait_hca::soft::SoftMode;
 use strait_platform::Nodes;
 
 use super::World;
+use crate::raw::RawEndpoint as _;
 use crate::{Error, Fault, NetworkError};
 
 #[test]
