@@ -205,31 +205,9 @@ impl InternodeMemory {
     /// atomics use that lane, and iWARP has none.
     pub(super) fn connect(&self, world: &World, ends: &[(Rank, Address)]) -> Result<(), Error> {
         for (&lane, (rank, address)) in self.lanes.iter().zip(ends) {
-            let connected = world.wait_until(
-                || Wait::on(Call::Connect, *rank),
-                || {
-                    let connected = world.with_network(|it| it.connect_lane(lane, address))?;
-                    if connected == Ok(false) && world.lock_progress().gone(*rank).is_some() {
-                        world.with_network(|network| network.break_lane(lane));
-                        return Some(Ok::<(), Error>(()));
-                    }
-                    match connected.map_err(|error| (error, error.sign())) {
-                        Ok(connected) => connected.then_some(Ok(())),
-                        Err(_) if *rank == world.rank() => Some(Ok(())),
-                        Err((_, Some(cause))) => {
-                            let ended = world.lock_progress().peer_gone(*rank, Gone::Failed(cause));
-                            match ended {
-                                Ok(ended) => ended.then_some(Ok(())),
-                                Err(error) => Some(Err(error.into())),
-                            }
-                        }
-                        Err((error, None)) => {
-                            Some(Err(WindowError::Device { rank: *rank, error }.into()))
-                        }
-                    }
-                },
-            );
-            connected??;
+            let wait = || Wait::on(Call::Connect, *rank);
+            let is_settled = || settle_lane(world, lane, *rank, address).transpose();
+            world.wait_until(wait, is_settled)??;
         }
         Ok(())
     }
@@ -255,4 +233,31 @@ impl InternodeMemory {
     pub(super) const fn scratch(&self) -> (NonNull<u8>, u32) {
         (self.memory.base(), self.key)
     }
+}
+
+/// Takes the next step of [`InternodeMemory::connect`] for one lane. Returns `Some` when the lane is
+/// connected, or the member is gone.
+fn settle_lane(
+    world: &World,
+    lane: LaneId,
+    rank: Rank,
+    address: &Address,
+) -> Result<Option<()>, Error> {
+    let is_settled = match world.with_network(|network| network.connect_lane(lane, address)) {
+        None => false,
+        Some(Ok(true)) => true,
+        Some(Ok(false)) => {
+            let is_gone = world.lock_progress().gone(rank).is_some();
+            if is_gone {
+                world.with_network(|network| network.break_lane(lane));
+            }
+            is_gone
+        }
+        Some(Err(_)) if rank == world.rank() => true,
+        Some(Err(error)) => match error.sign() {
+            Some(cause) => world.lock_progress().peer_gone(rank, Gone::Failed(cause))?,
+            None => return Err(WindowError::Device { rank, error }.into()),
+        },
+    };
+    Ok(is_settled.then_some(()))
 }
