@@ -57,7 +57,7 @@ fn send_to_a_sleeper(senders: u32) {
 }
 
 #[test]
-fn nobody_sleeps_beside_a_message() {
+fn no_rank_sleeps_beside_a_message() {
     model_in_full(|| send_to_a_sleeper(1));
 }
 

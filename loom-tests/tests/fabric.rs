@@ -61,7 +61,7 @@ fn who_finds_a_key_finds_what_it_opens() {
 /// The owner takes its memory back and reuses the entry for another region, while a device accesses
 /// it.
 #[test]
-fn nobody_is_in_a_region_that_was_taken_back() {
+fn no_device_is_in_a_region_that_was_taken_back() {
     model_in_full(|| {
         let region = Region::new();
         region.entry.publish(KEY, Access::ALL, 64, 8);

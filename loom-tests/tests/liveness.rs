@@ -78,7 +78,7 @@ fn who_sees_the_end_finds_all_that_was_sent() {
 }
 
 #[test]
-fn who_left_is_not_dead() {
+fn a_rank_that_left_is_not_dead() {
     model_in_full(|| {
         let liveness = Arc::new(Liveness::unborn());
         liveness.attach(17, 42);

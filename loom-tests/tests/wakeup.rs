@@ -27,7 +27,7 @@ fn write_to_a_sleeper(writes: u64) {
 }
 
 #[test]
-fn nobody_sleeps_beside_a_write() {
+fn no_rank_sleeps_beside_a_write() {
     model_in_full(|| write_to_a_sleeper(1));
 }
 

@@ -218,7 +218,7 @@ fn no_rank_sleeps_while_data_arrive() {
 /// The simulation detects the fault: data under way when the peer learned that this rank sleeps
 /// cause no event.
 #[test]
-fn who_sleeps_as_soon_as_it_has_asked_sleeps_on() {
+fn a_rank_that_sleeps_as_soon_as_it_has_asked_sleeps_on() {
     for design in Design::ALL {
         let sleeps_on = |seed| sleeps(seed, design, Sleeper::Hasty).is_none();
         assert!((0..300).any(sleeps_on), "{}", design.name());

@@ -62,15 +62,15 @@ fn share(
     limit: Duration,
 ) -> Result<(), BootError> {
     let segment = map.view();
-    let liveness = |rank| &segment.rank_block(rank).liveness;
-    liveness::attach_self(liveness(rank));
+    let word = |rank| &segment.rank_block(rank).liveness;
+    liveness::attach_self(word(rank));
     let mut came = vec![];
     // A rank that dies after it received the descriptor was alive, so another process must be able
     // to watch it.
     let watch = |served: Served| {
         came.push(served.rank);
         if served.has_our_numbers() {
-            liveness::attach_other(liveness(served.rank), served.pid);
+            liveness::attach_other(word(served.rank), served.pid);
         }
     };
     let mut record = WaitRecorder::new(&segment.rank_block(rank).waiting);
@@ -79,7 +79,7 @@ fn share(
     let served = listener.serve(map.fd(), welcome, others, limit, watch);
     if served.is_err() {
         let absent = others.iter().filter(|rank| !came.contains(rank));
-        absent.chain([&rank]).for_each(|&rank| liveness::mark_dead(liveness(rank)));
+        absent.chain([&rank]).for_each(|&rank| liveness::mark_dead(word(rank)));
     }
     served
 }

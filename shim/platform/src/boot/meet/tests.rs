@@ -40,7 +40,7 @@ fn the_ranks_of_a_node_share_its_segment_and_no_others() {
 }
 
 #[test]
-fn ranks_that_do_not_come_are_dead_to_those_who_did() {
+fn ranks_that_do_not_come_are_dead_to_the_others() {
     let (nodes, limit) = (Nodes::one(3), Duration::from_millis(300));
     let store = InProcess::new(3);
     let [host, guest, absent] = [0, 1, 2].map(|_| store.clone());
