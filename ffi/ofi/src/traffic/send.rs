@@ -73,9 +73,10 @@ impl Traffic {
             return if sent { 0 } else { self.send_away(rank, op, buffer, length) };
         }
         if length <= TOGETHER {
-            let whole = together(&op, &buffer);
+            let mut whole = [0; ProviderHead::BYTES + TOGETHER];
+            let bytes = together(&op, &buffer, length, &mut whole);
             let key = op.lane.inline().key(op.flags());
-            if self.port.send_medium(rank, key, &whole[..ProviderHead::BYTES + length]) {
+            if self.port.send_medium(rank, key, bytes) {
                 self.sent(rank, &op, None);
                 return 0;
             }
@@ -90,9 +91,10 @@ impl Traffic {
         if op.matched {
             return false;
         }
-        let whole = together(&op, buffer);
+        let mut whole = [0; ProviderHead::BYTES + TOGETHER];
+        let bytes = together(&op, buffer, length, &mut whole);
         let key = op.lane.inline().key(op.flags() | WANTS_CREDIT);
-        let sent = self.port.send_marked(rank, key, &whole[..ProviderHead::BYTES + length]);
+        let sent = self.port.send_marked(rank, key, bytes);
         let Some(mark) = sent else { return false };
         self.deliveries.push_marked(rank, mark, op);
         true
@@ -235,13 +237,18 @@ impl Traffic {
     }
 }
 
-/// Returns the head of a message with its bytes behind it, at most [`TOGETHER`].
-fn together(op: &SendOp, buffer: &UserBuffer) -> [u8; ProviderHead::BYTES + TOGETHER] {
-    let mut whole = [0; ProviderHead::BYTES + TOGETHER];
+/// Writes the head of a message and its `length` bytes behind it, at most [`TOGETHER`], into the
+/// caller's array. Returning the array would copy all of it.
+fn together<'a>(
+    op: &SendOp,
+    buffer: &UserBuffer,
+    length: usize,
+    whole: &'a mut [u8; ProviderHead::BYTES + TOGETHER],
+) -> &'a [u8] {
     let (head, body) = whole.split_at_mut(ProviderHead::BYTES);
     if let Some(head) = head.first_chunk_mut() {
         op.head().write(head);
     }
     buffer.copy_to(body);
-    whole
+    &whole[..ProviderHead::BYTES + length]
 }
