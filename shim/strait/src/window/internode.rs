@@ -235,8 +235,8 @@ impl InternodeMemory {
     }
 }
 
-/// Takes the next step of [`InternodeMemory::connect`] for one lane. Returns `Some` when the lane is
-/// connected, or the member is gone.
+/// Takes the next step of [`InternodeMemory::connect`] for one lane. Returns `Some` when the lane
+/// is connected, or the member is gone.
 fn settle_lane(
     world: &World,
     lane: LaneId,
