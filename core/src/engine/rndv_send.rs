@@ -136,6 +136,8 @@ impl<M: Memory + Clone> Engine<M> {
             // takes none of it from the ring.
             return Ok(false);
         }
+        let receiver = &segment.rank_block(outbound.half.peer()).liveness;
+        outbound.half.look_for_peer(receiver.is_inside());
         let descriptor = outbound.half.home().of(&segment);
         let mut moved = outbound.half.start_send(&segment, descriptor)?;
         if moved || outbound.half.uses_rtr() {

@@ -23,9 +23,9 @@ const FAR: usize = 1;
 /// contains that of reading the clock.
 const NEAR_MOST: u32 = 120;
 
-/// Number of lines that are timed before one of them decides: the second fastest. A disturbed one
-/// takes longer, never shorter.
-const TIMED: usize = 3;
+/// Number of the last lines of which the fastest decides. A disturbed one takes longer, never
+/// shorter.
+const TIMED: usize = 2;
 
 /// Longest message of each class but the last, in bytes. For messages of one class, the same
 /// transfer tends to be fastest.
@@ -86,10 +86,8 @@ impl LineTimes {
         if usize::from(self.count) < TIMED {
             return false;
         }
-        let mut sorted = self.last;
-        sorted.sort_unstable();
         let was_near = self.is_near;
-        self.is_near = sorted[1] <= NEAR_MOST;
+        self.is_near = self.last.iter().any(|line| *line <= NEAR_MOST);
         self.is_near != was_near
     }
 
@@ -122,6 +120,8 @@ struct TransferRun {
     candidate: usize,
     /// Number of messages in flight.
     open: u32,
+    /// Total size of the messages that take the transfer, in bytes.
+    announced: u64,
     /// Total size of the complete messages, in bytes.
     bytes: u64,
     began: u64,
@@ -133,6 +133,7 @@ struct TransferRun {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Chosen {
     class: usize,
+    /// Number of the run; zero for a message that is not measured.
     run: u32,
 }
 
@@ -151,8 +152,15 @@ impl TransferChoice {
                 ..TransferRun::default()
             };
         }
-        class.run.open += 1;
-        (CANDIDATES[class.run.candidate], Chosen { class: number, run: class.run.number })
+        let best = class.best(self.line.candidate());
+        let run = &mut class.run;
+        if run.candidate != best && run.announced >= RUN_BYTES {
+            // A trial takes no more messages of a long window than it measures.
+            return (CANDIDATES[best], Chosen { class: number, run: 0 });
+        }
+        run.announced += length as u64;
+        run.open += 1;
+        (CANDIDATES[run.candidate], Chosen { class: number, run: run.number })
     }
 
     /// Returns the faster copy-ring transfer for messages of `length` bytes, for data that cannot
@@ -185,7 +193,7 @@ impl TransferChoice {
         self.last_end = now;
         let class = &mut self.classes[chosen.class];
         let run = &mut class.run;
-        if run.number != chosen.run {
+        if chosen.run == 0 || run.number != chosen.run {
             return;
         }
         run.open = run.open.saturating_sub(1);
@@ -222,7 +230,11 @@ impl SizeClass {
             }
             match rate.wait.checked_sub(1) {
                 Some(wait) => rate.wait = wait,
-                None => next = number,
+                None => {
+                    // A trial that cannot be measured does not follow at once on the last one.
+                    rate.wait = SPACING_LEAST;
+                    next = number;
+                }
             }
         }
         next

@@ -1,7 +1,7 @@
 //! The receiver's half of a large message.
 
 use super::{
-    CopyJob, Home, JOB_LEAST, JOB_MOST, JOB_MOST_ALONE, ReadTime, RemoteBuffer, Rtr, RtrAck,
+    CopyJob, GRACE, Home, JOB_LEAST, JOB_MOST, JOB_MOST_ALONE, ReadTime, RemoteBuffer, Rtr, RtrAck,
     SendCookie, Span, Ticket, WireAddress,
 };
 use crate::buffer::{Cursor, Direction};
@@ -20,6 +20,8 @@ pub struct LmtReceiver {
     from: Option<RemoteBuffer>,
     /// When to read it.
     read_time: ReadTime,
+    /// Progress calls in a row that found the sender away.
+    away: u8,
     /// Grains that have arrived through the copy ring and are not reported yet.
     arrived: u32,
     /// Where the peer may write to `buffer`.
@@ -47,6 +49,7 @@ impl LmtReceiver {
             span: Some(Span { length }),
             from,
             read_time: cookie.read_time(),
+            away: 0,
             arrived: 0,
             lent: match place {
                 WireAddress::Private(_) if cookie.writes & SendCookie::WRITES_PRIVATE == 0 => {
@@ -79,6 +82,7 @@ impl LmtReceiver {
             span: None,
             from: None,
             read_time: ReadTime::Always,
+            away: 0,
             arrived: 0,
             lent: place,
             dropped: false,
@@ -120,6 +124,11 @@ impl LmtReceiver {
         Ok(descriptor.chunks.done(self.home.generation, grains)? == grains)
     }
 
+    /// Looks whether the sender waits inside the library. Called once in each progress call.
+    pub(crate) fn look_for_peer(&mut self, is_inside: bool) {
+        self.away = if is_inside { 0 } else { self.away.saturating_add(1) };
+    }
+
     /// Claims grains to read from the sender's memory. `is_inside` returns whether the sender
     /// waits inside the library.
     pub(crate) fn claim(
@@ -131,7 +140,7 @@ impl LmtReceiver {
         let Some((from, span)) = self.from.zip(self.span) else { return Ok(None) };
         let most = match self.read_time {
             ReadTime::Always => JOB_MOST,
-            ReadTime::SenderAway if is_inside() => return Ok(None),
+            ReadTime::SenderAway if self.away < GRACE || is_inside() => return Ok(None),
             ReadTime::SenderAway => JOB_MOST_ALONE,
         };
         let claim = ChunkRequest {

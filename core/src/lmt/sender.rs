@@ -1,8 +1,8 @@
 //! The sender's half of a large message.
 
 use super::{
-    CopyJob, Home, JOB_LEAST, JOB_MOST, JOB_MOST_ALONE, RING_CLAIM, ReadTime, RemoteBuffer, Rtr,
-    RtrAck, SendCookie, Span, Ticket, Transfer, WireAddress,
+    CopyJob, GRACE, Home, JOB_LEAST, JOB_MOST, JOB_MOST_ALONE, RING_BEGINNING, RING_CLAIM,
+    ReadTime, RemoteBuffer, Rtr, RtrAck, SendCookie, Span, Ticket, Transfer, WireAddress,
 };
 use crate::buffer::{Cursor, Direction};
 use crate::layout::Segment;
@@ -26,6 +26,8 @@ pub struct LmtSender {
     /// The message goes through the copy ring while both sides are inside the library. While one of
     /// them is not, the other moves what is unclaimed by one copy.
     adapts: bool,
+    /// Progress calls in a row that found the receiver away.
+    away: u8,
     /// Where the receiver may read the message.
     lies: WireAddress,
     /// True if writing to the peer's private memory is worth a try.
@@ -158,6 +160,7 @@ impl LmtSender {
             answer: None,
             transfer,
             adapts,
+            away: 0,
             lies: ways.lies(),
             may_write: may_write && (transfer.writes() || adapts),
             uses_heaps,
@@ -255,6 +258,11 @@ impl LmtSender {
         !self.adapts || self.answer.is_some_and(whole)
     }
 
+    /// Looks whether the receiver waits inside the library. Called once in each progress call.
+    pub(crate) fn look_for_peer(&mut self, is_inside: bool) {
+        self.away = if is_inside { 0 } else { self.away.saturating_add(1) };
+    }
+
     /// Claims grains to write to the receiver's memory. `is_inside` returns whether the receiver
     /// waits inside the library.
     pub(crate) fn claim(
@@ -266,7 +274,7 @@ impl LmtSender {
         let Some((to, span)) = self.writes() else { return Ok(None) };
         let adapts = self.adapts && matches!(to, RemoteBuffer::Private(_));
         // A failed job becomes the bytes of the copy ring, and must not replace others.
-        if !self.ours.is_empty() || adapts && (self.withdrawn || is_inside()) {
+        if !self.ours.is_empty() || adapts && (self.withdrawn || self.away < GRACE || is_inside()) {
             return Ok(None);
         }
         let most = if adapts { JOB_MOST_ALONE } else { JOB_MOST };
@@ -310,11 +318,19 @@ impl LmtSender {
                 _ if !self.adapts && (writes.is_some() || !self.alone) => return Ok(None),
                 // While the receiver is away, jobs take what is unclaimed. What does not fit into
                 // the ring stays unclaimed, in case that a side leaves.
-                Some(_) if may_change && !is_inside() => return Ok(None),
-                _ if may_change => match has_room() {
-                    true => RING_CLAIM,
-                    false => return Ok(None),
-                },
+                _ if may_change && !has_room() => return Ok(None),
+                // One claim takes all of a short message. A look would only delay it.
+                Some(_) if may_change && span.grains() <= RING_CLAIM && !self.uses_rtr => {
+                    RING_CLAIM
+                }
+                Some(_) if may_change && !is_inside() => {
+                    // A receiver that is about to wait finds a beginning.
+                    if self.away >= GRACE || self.streamed > 0 {
+                        return Ok(None);
+                    }
+                    RING_BEGINNING
+                }
+                _ if may_change => RING_CLAIM,
                 // No other side claims, so this claim takes everything left.
                 _ => span.grains(),
             };

@@ -20,7 +20,7 @@ use core::ptr::NonNull;
 
 use crate::golden;
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
-use crate::sync::{AtomicU32, AtomicU64, CacheLine, Step, order, reached};
+use crate::sync::{AtomicU32, AtomicU64, CacheLine, Step, finish_look, order, reached};
 use crate::wire::Corrupt;
 
 /// Size of a granule in bytes: a page.
@@ -213,6 +213,8 @@ impl CopyRingSender {
     pub fn look(&self) -> bool {
         // SAFETY: the word is valid (contract of `CopyRingPtr::new`).
         let word = unsafe { self.ring.emptied.as_ref() };
+        // The processor may load the word while it still reads the clock.
+        finish_look();
         word.load(Relaxed) != self.emptied
     }
 
