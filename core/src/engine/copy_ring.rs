@@ -109,7 +109,9 @@ impl Filling {
         if self.ready.home == stream.home && self.ready.first < self.ready.count {
             return Ok(true);
         }
-        Ok(self.end.room(0, stream.chunk().div_ceil(GRANULE) as u32)?.is_some())
+        let has_room = self.end.room(0, stream.chunk().div_ceil(GRANULE) as u32)?.is_some();
+        self.pressed |= !has_room;
+        Ok(has_room)
     }
 
     /// Publishes the beginning of `piece` to the receiver. Returns the number of bytes, or `None`
