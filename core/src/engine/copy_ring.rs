@@ -100,7 +100,7 @@ impl Outlet {
 
 impl Filling {
     /// Loads the receiver's word ([`CopyRingSender::look`]).
-    pub(super) fn look(&self) -> bool {
+    pub(super) fn look(&mut self) -> bool {
         self.end.look()
     }
 

@@ -114,8 +114,8 @@ impl LargePaths {
     }
 
     /// Returns the end of the ring to the peer if a line from the peer's core is to be timed now.
-    pub(super) const fn line_to_time(&mut self) -> Option<&Filling> {
-        match &self.outlet {
+    pub(super) const fn line_to_time(&mut self) -> Option<&mut Filling> {
+        match &mut self.outlet {
             Outlet::Open(ring) if self.untimed == 0 => {
                 self.untimed = UNTIMED;
                 Some(ring)

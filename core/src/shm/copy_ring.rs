@@ -172,6 +172,8 @@ pub struct CopyRingSender {
     filled: u64,
     /// Value of the receiver's word when it was read last.
     emptied: u64,
+    /// Value of the receiver's word when it was loaded last, for whatever reason.
+    seen: u64,
     ring: CopyRingPtr,
 }
 
@@ -183,7 +185,7 @@ impl CopyRingSender {
     /// Creates the sending end of an unused ring.
     #[must_use]
     pub const fn new(ring: CopyRingPtr) -> Self {
-        Self { filled: 0, emptied: 0, ring }
+        Self { filled: 0, emptied: 0, seen: 0, ring }
     }
 
     /// Returns room for `wanted` granules, or for as many as fit before the end of the ring.
@@ -207,15 +209,18 @@ impl CopyRingSender {
         Ok(Some(Granules { first, count }))
     }
 
-    /// Loads the receiver's word. Returns true if the receiver has written it since this end read
+    /// Loads the receiver's word. Returns true if the receiver has written it since this end loaded
     /// it last: then the time of this call is that of a line from the receiver's core to this one.
     #[must_use]
-    pub fn look(&self) -> bool {
+    pub fn look(&mut self) -> bool {
         // SAFETY: the word is valid (contract of `CopyRingPtr::new`).
         let word = unsafe { self.ring.emptied.as_ref() };
         // The processor may load the word while it still reads the clock.
         finish_look();
-        word.load(Relaxed) != self.emptied
+        let found = word.load(Relaxed);
+        let came = found != self.seen;
+        self.seen = found;
+        came
     }
 
     /// Gives the receiver the next `count` granules, which hold `chunk`.
@@ -243,6 +248,7 @@ impl CopyRingSender {
             return Err(Corrupt::Credit { found, sent: self.filled });
         }
         self.emptied = found;
+        self.seen = found;
         Ok(())
     }
 }
@@ -360,6 +366,17 @@ mod tests {
         sender.publish(1, CHUNK);
         assert_eq!(sender.room(0, 4), Ok(None), "the last granule is still the receiver's");
         assert_eq!(sender.room(0, 3), Ok(Some(Granules { first: 0, count: 3 })));
+    }
+
+    #[test]
+    fn a_look_tells_once_that_the_receiver_has_written() {
+        let ring = Ring::new();
+        let (mut sender, mut receiver) = ring.ends();
+        let room = sender.room(0, 1).unwrap().unwrap();
+        sender.publish(room.count, CHUNK);
+        assert!(!sender.look());
+        receiver.release(room);
+        assert!(sender.look() && !sender.look());
     }
 
     #[test]
