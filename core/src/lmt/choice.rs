@@ -23,9 +23,8 @@ const FAR: usize = 1;
 /// contains that of reading the clock.
 const NEAR_MOST: u32 = 120;
 
-/// Number of the last lines of which the fastest decides. A disturbed one takes longer, never
-/// shorter.
-const TIMED: usize = 2;
+/// Number of the last lines whose median decides. One disturbed line says nothing.
+const TIMED: usize = 3;
 
 /// Longest message of each class but the last, in bytes. For messages of one class, the same
 /// transfer tends to be fastest.
@@ -41,6 +40,10 @@ const ENOUGH: u8 = 3;
 
 /// Number of runs before the first trial of a candidate.
 const FIRST_TRIAL: u32 = 12;
+
+/// Number of runs before the first trial of the ring of the other place, which costs several times
+/// as much as that of this place.
+const FIRST_TRIAL_ELSEWHERE: u32 = 100;
 
 /// Number of runs between two trials of a candidate that costs as much as the best. It starts at
 /// the least, restarts there when costs have changed, and doubles with each trial up to the most.
@@ -87,7 +90,7 @@ impl LineTimes {
             return false;
         }
         let was_near = self.is_near;
-        self.is_near = self.last.iter().any(|line| *line <= NEAR_MOST);
+        self.is_near = self.last.iter().filter(|line| **line <= NEAR_MOST).count() > TIMED / 2;
         self.is_near != was_near
     }
 
@@ -224,9 +227,9 @@ impl SizeClass {
                 continue;
             }
             if rate.known == 0 && rate.spacing == 0 {
-                // The candidates take turns: this one a little later than the one before.
                 rate.spacing = SPACING_LEAST;
-                rate.wait = FIRST_TRIAL + number as u32;
+                let elsewhere = number == NEAR || number == FAR;
+                rate.wait = if elsewhere { FIRST_TRIAL_ELSEWHERE } else { FIRST_TRIAL };
             }
             match rate.wait.checked_sub(1) {
                 Some(wait) => rate.wait = wait,
