@@ -59,6 +59,7 @@ static void measure(const char *size, size_t bytes, int computes, int first) {
   snprintf(time, sizeof time, "comm_%s_%s-computes_%s-first", size, names[computes], names[first]);
   if (!is_selected(overlap))
     return;
+  barrier();
   double before = bare_line();
   for (int k = 0; k < WARM_UP; k++)
     pass(bytes, computes, first, 0);
@@ -68,6 +69,7 @@ static void measure(const char *size, size_t bytes, int computes, int first) {
   double message = alone - lead < 1e3 ? 1e3 : alone - lead;
   double computation = message + lead;
   double together = median_of_passes(bytes, computes, first, computation);
+  barrier();
   double after = bare_line();
   double percent = 100 * (1 - (together - computation) / message);
   print_row(overlap, bytes, "%", 1, (double[1][3]){{percent, before, after}});

@@ -84,6 +84,23 @@ impl Figures {
         text
     }
 
+    /// Returns the table of `docs/patterns.md`: a line for each pattern, near beside far.
+    pub(super) fn markdown(&self) -> String {
+        let mut text = "| pattern | near: Strait | best peer | ratio | far: Strait | best peer | \
+                        ratio |\n|---|--:|--:|--:|--:|--:|--:|\n"
+            .to_owned();
+        for row in &self.rows {
+            let cells = [Cores::Near, Cores::Far].map(|cores| {
+                let unknown = || compare(row, Cores::Unknown).filter(|_| cores == Cores::Near);
+                compare(row, cores)
+                    .or_else(unknown)
+                    .map_or_else(|| " | | ".to_owned(), |comparison| comparison.markdown())
+            });
+            let _ = writeln!(text, "| `{}` | {} | {} |", row.name, cells[0], cells[1]);
+        }
+        text
+    }
+
     /// Returns one JSON object a line.
     pub(super) fn json(&self) -> String {
         let mut text = String::new();
@@ -156,6 +173,21 @@ impl Comparison<'_> {
             self.ratio().map(|ratio| format!("{ratio:.2}")).unwrap_or_default(),
             self.first().unwrap_or_default().into(),
         ]
+    }
+
+    /// Returns Strait's figure, the best peer's, and their ratio. The better one is bold.
+    fn markdown(&self) -> String {
+        let first = self.first();
+        let shown = |value: Option<f64>, is_first: bool| {
+            let value = value.map_or_else(String::new, |value| self.shown(value));
+            if is_first { format!("**{value}**") } else { value }
+        };
+        let strait = shown(self.strait(), first == Some(STRAIT));
+        let peer = self.best_peer.map(|(_, value)| value);
+        let peer = shown(peer, first.is_some_and(|first| first != STRAIT));
+        let name = self.best_peer.map(|(name, _)| name).unwrap_or_default();
+        let ratio = self.ratio().map(|ratio| format!("{ratio:.2}")).unwrap_or_default();
+        format!("{strait} | {peer} {name} | {ratio}")
     }
 
     /// Returns a value for readers: bandwidths in GB/s.
@@ -238,6 +270,16 @@ mod tests {
         assert_eq!(first["first"], "strait");
         assert_eq!(first["batches"], 6);
         assert_eq!(text.lines().count(), 4);
+    }
+
+    #[test]
+    fn near_and_far_are_beside_each_other_in_markdown() {
+        let text = figures().markdown();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[2], "| `pp_8` | **31 ns** | 120 ns mpich5 | 0.26 | 90 ns |   |  |");
+        assert_eq!(lines[4], "| `ovl_1M` | 40 % | **99 %** mpich5 |  |  | |  |");
+        let columns = |line: &&str| line.matches('|').count();
+        assert!(lines.iter().all(|line| columns(line) == 8), "{text}");
     }
 
     #[test]

@@ -64,6 +64,9 @@ pub(crate) struct Options {
     /// Print one JSON object a line instead of the table
     #[arg(long)]
     json: bool,
+    /// Print the table in Markdown, near beside far
+    #[arg(long, conflicts_with = "json")]
+    markdown: bool,
 }
 
 fn groups() -> Vec<&'static str> {
@@ -111,12 +114,14 @@ pub(crate) fn run(shell: &Shell, options: &Options) -> Result<(), Stop> {
             }
         }
     }
-    if options.json {
-        print!("{}", figures.json());
-    } else {
-        print!("{}", figures.table());
-        for problem in absent {
-            println!("not measured: {problem}");
+    match options {
+        Options { json: true, .. } => print!("{}", figures.json()),
+        Options { markdown: true, .. } => print!("{}", figures.markdown()),
+        _ => {
+            print!("{}", figures.table());
+            for problem in absent {
+                println!("not measured: {problem}");
+            }
         }
     }
     Ok(())
