@@ -1,8 +1,8 @@
 //! Computation beside one large message, by default settings: the rank that computes, and the rank
 //! that comes first.
 //!
-//! The computation takes as long as the message alone. Overlap is the hidden part of it. A row names
-//! the rank that computes, and whether it makes its call first or second.
+//! The computation takes as long as the message alone. Overlap is the hidden part of it. A row
+//! names the rank that computes, and whether it makes its call first or second.
 
 use core::error::Error;
 
