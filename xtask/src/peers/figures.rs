@@ -1,7 +1,7 @@
 //! The figures of all libraries, and the table that says which is first.
 
 use core::fmt::Write as _;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
 
@@ -12,6 +12,9 @@ use crate::stop::Stop;
 /// The columns of the table.
 const COLUMNS: [&str; 8] =
     ["pattern", "cores", "line", "strait", "best peer", "", "strait / peer", "first"];
+
+/// The least number of batches of which a median counts.
+const BATCHES_MIN: usize = 3;
 
 /// All batches so far.
 #[derive(Debug, Default)]
@@ -40,6 +43,8 @@ struct Comparison<'a> {
     /// The bare line during all these batches, in nanoseconds one way.
     line: f64,
     medians: BTreeMap<&'static str, f64>,
+    /// Number of libraries that have the row, here or elsewhere.
+    libraries: usize,
     best_peer: Option<(&'static str, f64)>,
 }
 
@@ -84,15 +89,17 @@ impl Figures {
         text
     }
 
-    /// Returns the table of `docs/patterns.md`: a line for each pattern, near beside far.
+    /// Returns the table of `docs/patterns.md`: a line for each pattern, near beside far. It has
+    /// only comparisons with all peers.
     pub(super) fn markdown(&self) -> String {
         let mut text = "| pattern | near: Strait | best peer | ratio | far: Strait | best peer | \
                         ratio |\n|---|--:|--:|--:|--:|--:|--:|\n"
             .to_owned();
         for row in &self.rows {
             let cells = [Cores::Near, Cores::Far].map(|cores| {
-                let unknown = || compare(row, Cores::Unknown).filter(|_| cores == Cores::Near);
-                compare(row, cores)
+                let complete = |cores| compare(row, cores).filter(Comparison::is_complete);
+                let unknown = || complete(Cores::Unknown).filter(|_| cores == Cores::Near);
+                complete(cores)
                     .or_else(unknown)
                     .map_or_else(|| " | | ".to_owned(), |comparison| comparison.markdown())
             });
@@ -105,7 +112,7 @@ impl Figures {
     pub(super) fn json(&self) -> String {
         let mut text = String::new();
         for comparison in self.comparisons() {
-            let Comparison { row, cores, line, medians, best_peer } = &comparison;
+            let Comparison { row, cores, line, medians, libraries, best_peer } = &comparison;
             let object = json!({
                 "pattern": row.name,
                 "bytes": row.bytes,
@@ -116,7 +123,7 @@ impl Figures {
                 "best_peer": best_peer.map(|(name, _)| name),
                 "ratio": comparison.ratio(),
                 "first": comparison.first(),
-                "batches": row.batches[cores].values().map(Vec::len).sum::<usize>(),
+                "libraries": libraries,
             });
             let _ = writeln!(text, "{object}");
         }
@@ -124,9 +131,17 @@ impl Figures {
     }
 }
 
-/// Compares the libraries, or returns `None` without batches.
+/// Compares the libraries that have enough batches, or returns `None` if there are none.
 fn compare(row: &Measured, cores: Cores) -> Option<Comparison<'_>> {
-    let batches = row.batches.get(&cores)?;
+    let mut batches = row.batches.get(&cores)?.clone();
+    // Rows of overlap have one batch in a run, which is itself a median.
+    let least = if row.unit == Unit::Percent { 1 } else { BATCHES_MIN };
+    batches.retain(|_, batches| batches.len() >= least);
+    if batches.is_empty() {
+        return None;
+    }
+    let everywhere = row.batches.values().flat_map(BTreeMap::keys);
+    let libraries = everywhere.collect::<BTreeSet<_>>().len();
     let of = |batches: &Vec<Batch>| median(batches.iter().map(|batch| batch.value));
     let medians: BTreeMap<_, _> = batches.iter().map(|(name, all)| (*name, of(all))).collect();
     let peers = medians.iter().filter(|(name, _)| **name != STRAIT);
@@ -136,10 +151,16 @@ fn compare(row: &Measured, cores: Cores) -> Option<Comparison<'_>> {
     });
     let best_peer = best.map(|(name, value)| (*name, *value));
     let line = median(batches.values().flatten().map(|batch| batch.mean_line()));
-    Some(Comparison { row, cores, line, medians, best_peer })
+    Some(Comparison { row, cores, line, medians, libraries, best_peer })
 }
 
 impl Comparison<'_> {
+    /// Returns whether every library has a figure. The processors may have been elsewhere when the
+    /// others ran.
+    fn is_complete(&self) -> bool {
+        self.medians.len() == self.libraries
+    }
+
     fn strait(&self) -> Option<f64> {
         self.medians.get(STRAIT).copied()
     }
@@ -171,7 +192,11 @@ impl Comparison<'_> {
             shown(self.best_peer.map(|(_, value)| value)),
             self.best_peer.map(|(name, _)| name.to_owned()).unwrap_or_default(),
             self.ratio().map(|ratio| format!("{ratio:.2}")).unwrap_or_default(),
-            self.first().unwrap_or_default().into(),
+            match self.first() {
+                Some(first) if self.is_complete() => first.into(),
+                Some(first) => format!("{first} ({} of {})", self.medians.len(), self.libraries),
+                None => String::new(),
+            },
         ]
     }
 
@@ -234,11 +259,17 @@ mod tests {
 
     fn figures() -> Figures {
         let mut figures = Figures::default();
-        let mut add = |library, said| figures.add(library, said).unwrap();
-        add("strait", "row pp_8 8 ns 30,45,45 32,45,45 31,44,46 90,160,160 99,45,160\n");
-        add("intel", "row pp_8 8 ns 140,45,45 150,45,45\nrow bw_1M 1048576 ns 40000,45,45\n");
-        add("mpich5", "row pp_8 8 ns 120,45,45\nrow ovl_1M 1048576 % 99,45,45\n");
-        add("strait", "row bw_1M 1048576 ns 80000,45,45\nrow ovl_1M 1048576 % 40,45,45\n");
+        let mut add = |library, said: &str| figures.add(library, said).unwrap();
+        let (far, moved) = ("90,160,160 90,160,160 95,160,160", "99,45,160");
+        add("strait", &format!("row pp_8 8 ns 30,45,45 32,45,45 31,44,46 {far} {moved}\n"));
+        add("intel", "row pp_8 8 ns 140,45,45 150,45,45 130,45,45\n");
+        add("mpich5", "row pp_8 8 ns 120,45,45 110,45,45 125,45,45 90,160,160\n");
+        let bandwidth =
+            |time| format!("row bw_1M 1048576 ns {time},45,45 {time},45,45 {time},45,45\n");
+        add("intel", &bandwidth(40_000));
+        add("strait", &bandwidth(80_000));
+        add("mpich5", "row ovl_1M 1048576 % 99,45,45\n");
+        add("strait", "row ovl_1M 1048576 % 40,45,45\n");
         figures
     }
 
@@ -251,14 +282,14 @@ mod tests {
             lines[1],
             ["pp_8", "near", "45", "ns", "31", "ns", "120", "ns", "mpich5", "0.26", "strait"]
         );
-        // No peer was measured there.
+        // One batch of a peer is too few.
         assert_eq!(lines[2], ["pp_8", "far", "160", "ns", "90", "ns"]);
         let bandwidth = ["13.1", "GB/s", "26.2", "GB/s", "intel", "2.00", "intel"];
         assert_eq!(lines[3][..4], ["bw_1M", "near", "45", "ns"]);
         assert_eq!(lines[3][4..], bandwidth);
         // More overlap is better.
         assert_eq!(lines[4][4..], ["40", "%", "99", "%", "mpich5", "mpich5"]);
-        assert!(table.contains("1 of 12 batches are left out"), "{table}");
+        assert!(table.contains("1 of 22 batches are left out"), "{table}");
     }
 
     #[test]
@@ -268,7 +299,7 @@ mod tests {
         assert_eq!(first["pattern"], "pp_8");
         assert_eq!(first["medians"]["intel"], 140.0);
         assert_eq!(first["first"], "strait");
-        assert_eq!(first["batches"], 6);
+        assert_eq!(first["libraries"], 3);
         assert_eq!(text.lines().count(), 4);
     }
 
@@ -276,10 +307,17 @@ mod tests {
     fn near_and_far_are_beside_each_other_in_markdown() {
         let text = figures().markdown();
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines[2], "| `pp_8` | **31 ns** | 120 ns mpich5 | 0.26 | 90 ns |   |  |");
+        assert_eq!(lines[2], "| `pp_8` | **31 ns** | 120 ns mpich5 | 0.26 |  | |  |");
         assert_eq!(lines[4], "| `ovl_1M` | 40 % | **99 %** mpich5 |  |  | |  |");
         let columns = |line: &&str| line.matches('|').count();
         assert!(lines.iter().all(|line| columns(line) == 8), "{text}");
+    }
+
+    #[test]
+    fn a_comparison_with_some_peers_says_so() {
+        let mut figures = figures();
+        figures.add("mpich5", "row pp_8 8 ns 91,160,160 91,160,160\n").unwrap();
+        assert!(figures.table().contains("strait (2 of 3)"), "{}", figures.table());
     }
 
     #[test]
