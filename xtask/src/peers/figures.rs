@@ -13,7 +13,8 @@ use crate::stop::Stop;
 const COLUMNS: [&str; 8] =
     ["pattern", "cores", "line", "strait", "best peer", "", "strait / peer", "first"];
 
-/// The least number of batches of which a median counts.
+/// The least number of batches of which a median counts. Where a run has one batch, it is itself a
+/// median.
 const BATCHES_MIN: usize = 3;
 
 /// All batches so far.
@@ -32,6 +33,7 @@ struct Measured {
     name: String,
     bytes: u64,
     unit: Unit,
+    least_batches: usize,
     batches: BTreeMap<Cores, BTreeMap<&'static str, Vec<Batch>>>,
 }
 
@@ -53,8 +55,9 @@ impl Figures {
     pub(super) fn add(&mut self, library: &'static str, said: &str) -> Result<(), Stop> {
         for rows::Row { name, bytes, unit, batches } in rows::parse(said)? {
             let place = self.rows.iter().position(|row| row.name == name).unwrap_or_else(|| {
+                let least_batches = BATCHES_MIN.min(batches.len());
                 let (name, batches) = (name.to_owned(), BTreeMap::new());
-                self.rows.push(Measured { name, bytes, unit, batches });
+                self.rows.push(Measured { name, bytes, unit, least_batches, batches });
                 self.rows.len() - 1
             });
             for batch in batches {
@@ -134,9 +137,7 @@ impl Figures {
 /// Compares the libraries that have enough batches, or returns `None` if there are none.
 fn compare(row: &Measured, cores: Cores) -> Option<Comparison<'_>> {
     let mut batches = row.batches.get(&cores)?.clone();
-    // Rows of overlap have one batch in a run, which is itself a median.
-    let least = if row.unit == Unit::Percent { 1 } else { BATCHES_MIN };
-    batches.retain(|_, batches| batches.len() >= least);
+    batches.retain(|_, batches| batches.len() >= row.least_batches);
     if batches.is_empty() {
         return None;
     }
@@ -218,7 +219,8 @@ impl Comparison<'_> {
     /// Returns a value for readers: bandwidths in GB/s.
     fn shown(&self, value: f64) -> String {
         match self.row.unit {
-            Unit::Percent => format!("{value:.0} %"),
+            // Without the sum a small negative value would be shown as -0.
+            Unit::Percent => format!("{:.0} %", value.round() + 0.0),
             // Bytes per nanosecond are gigabytes per second.
             Unit::Nanoseconds if self.row.name.starts_with("bw") => {
                 format!("{:.1} GB/s", self.row.bytes as f64 / value)

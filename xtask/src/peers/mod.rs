@@ -36,8 +36,7 @@ const LINE_BYTES: usize = 4096;
 /// The options of `cargo xtask peers`.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// Groups of patterns: pp, nb, stream, cliff, bw, touch, rma, ov, depth, multi [default: all
-    /// but cliff and multi; with more than two ranks multi]
+    /// Groups of patterns [default: all but cliff; with more than two ranks multi]
     #[arg(value_parser = groups())]
     groups: Vec<String>,
     /// Rows to measure, as a regular expression such as '^win64_'
@@ -55,7 +54,7 @@ pub(crate) struct Options {
     #[arg(short = 'n', long, value_name = "N", default_value_t = 2)]
     #[arg(value_parser = clap::value_parser!(u32).range(2..=1024))]
     ranks: u32,
-    /// Measure only these peers: mpich5, openmpi5-ucx, openmpi5-ob1, intel, mpich4, openmpi4
+    /// Measure only these peers
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = install::names())]
     only: Vec<String>,
     /// Measure the Strait of this prefix, which `cargo xtask install` made, instead of this tree's
@@ -79,7 +78,7 @@ impl Options {
         match (self.groups.is_empty(), self.ranks > 2) {
             (false, _) => self.groups.iter().map(String::as_str).collect(),
             (true, true) => vec![MANY],
-            (true, false) => GROUPS.into_iter().filter(|group| *group != "cliff").collect(),
+            (true, false) => groups().into_iter().filter(|group| *group != "cliff").collect(),
         }
     }
 }
@@ -131,7 +130,10 @@ pub(crate) fn run(shell: &Shell, options: &Options) -> Result<(), Stop> {
 fn report(library: &str, group: &str, stop: Stop) -> Result<(), Stop> {
     match stop {
         Stop::Failed(why) if library != install::STRAIT => {
-            eprintln!("peers: {library} failed in {group}: {why}");
+            // The command and its output are long, and `--verbose` shows the command.
+            let line = why.lines().next().unwrap_or_default();
+            let status = line.rsplit("` failed: ").next().unwrap_or(line);
+            eprintln!("peers: {library} failed in {group}: {status}");
             Ok(())
         }
         stop => Err(stop),
