@@ -12,6 +12,7 @@ mod debian;
 mod figures;
 mod install;
 mod library;
+mod record;
 mod rows;
 
 use std::fs;
@@ -21,8 +22,8 @@ use clap::Args;
 
 use crate::shell::Shell;
 use crate::stop::Stop;
-use figures::Figures;
 use library::Library;
+use record::Record;
 
 /// The groups of patterns for two ranks, in the order of the table.
 const GROUPS: [&str; 9] = ["pp", "nb", "stream", "cliff", "bw", "touch", "rma", "ov", "depth"];
@@ -60,6 +61,10 @@ pub(crate) struct Options {
     /// Measure the Strait of this prefix, which `cargo xtask install` made, instead of this tree's
     #[arg(long, value_name = "PREFIX")]
     strait: Option<PathBuf>,
+    /// Append all batches to this file, and compare all that are in it: for rows whose processors
+    /// were not near, or not far, in one run
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
     /// Print one JSON object a line instead of the table
     #[arg(long)]
     json: bool,
@@ -92,7 +97,8 @@ pub(crate) fn run(shell: &Shell, options: &Options) -> Result<(), Stop> {
         eprintln!("peers: {problem}");
     }
     let line = Line::new()?;
-    let mut figures = Figures::default();
+    let mut record = Record::open(options.record.as_deref())?;
+    let mut figures = record.figures()?;
     for group in options.groups() {
         for round in 0..options.rounds {
             eprintln!("peers: {group}, round {} of {}", round + 1, options.rounds);
@@ -107,7 +113,10 @@ pub(crate) fn run(shell: &Shell, options: &Options) -> Result<(), Stop> {
                     rows: &options.rows,
                 };
                 match library.run(shell, &asked) {
-                    Ok(said) => figures.add(library.name, &said)?,
+                    Ok(said) => {
+                        figures.add(library.name, &said)?;
+                        record.append(library.name, &said)?;
+                    }
                     Err(stop) => report(library.name, group, stop)?,
                 }
             }
