@@ -22,6 +22,7 @@ use clap::Args;
 
 use crate::shell::Shell;
 use crate::stop::Stop;
+use figures::Figures;
 use library::Library;
 use record::Record;
 
@@ -43,9 +44,9 @@ pub(crate) struct Options {
     /// Rows to measure, as a regular expression such as '^win64_'
     #[arg(long, value_name = "REGEX", default_value = "")]
     rows: String,
-    /// Rounds: each runs every library once
+    /// Rounds: each runs every library once. 0: only show what the record has
     #[arg(long, value_name = "N", default_value_t = 3)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(value_parser = clap::value_parser!(u32).range(0..=1000))]
     rounds: u32,
     /// Batches of each row in a round
     #[arg(long, value_name = "N", default_value_t = 5)]
@@ -61,8 +62,8 @@ pub(crate) struct Options {
     /// Measure the Strait of this prefix, which `cargo xtask install` made, instead of this tree's
     #[arg(long, value_name = "PREFIX")]
     strait: Option<PathBuf>,
-    /// Append all batches to this file, and compare all that are in it: for rows whose processors
-    /// were not near, or not far, in one run
+    /// Append all batches to this file, and compare all that are in it: one run on its own may find
+    /// the processors near only, or far only
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
     /// Print one JSON object a line instead of the table
@@ -90,6 +91,32 @@ impl Options {
 
 /// Runs `cargo xtask peers`.
 pub(crate) fn run(shell: &Shell, options: &Options) -> Result<(), Stop> {
+    let mut record = Record::open(options.record.as_deref())?;
+    let mut figures = record.figures()?;
+    let absent = match options.rounds {
+        0 => Vec::new(),
+        _ => measure(shell, options, &mut figures, &mut record)?,
+    };
+    match options {
+        Options { json: true, .. } => print!("{}", figures.json()),
+        Options { markdown: true, .. } => print!("{}", figures.markdown()),
+        _ => {
+            print!("{}", figures.table());
+            for problem in absent {
+                println!("not measured: {problem}");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Measures the groups. Returns a line for each peer that cannot be measured here.
+fn measure(
+    shell: &Shell,
+    options: &Options,
+    figures: &mut Figures,
+    record: &mut Record,
+) -> Result<Vec<String>, Stop> {
     let strait = install::strait(shell, options.strait.as_deref())?;
     let (peers, absent) = install::peers(shell, &options.only);
     let libraries: Vec<Library> = [strait].into_iter().chain(peers).collect();
@@ -97,8 +124,6 @@ pub(crate) fn run(shell: &Shell, options: &Options) -> Result<(), Stop> {
         eprintln!("peers: {problem}");
     }
     let line = Line::new()?;
-    let mut record = Record::open(options.record.as_deref())?;
-    let mut figures = record.figures()?;
     for group in options.groups() {
         for round in 0..options.rounds {
             eprintln!("peers: {group}, round {} of {}", round + 1, options.rounds);
@@ -122,17 +147,7 @@ pub(crate) fn run(shell: &Shell, options: &Options) -> Result<(), Stop> {
             }
         }
     }
-    match options {
-        Options { json: true, .. } => print!("{}", figures.json()),
-        Options { markdown: true, .. } => print!("{}", figures.markdown()),
-        _ => {
-            print!("{}", figures.table());
-            for problem in absent {
-                println!("not measured: {problem}");
-            }
-        }
-    }
-    Ok(())
+    Ok(absent)
 }
 
 /// Reports the failure of one run. A failure of Strait ends the command.
