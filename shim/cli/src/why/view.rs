@@ -106,7 +106,7 @@ pub(super) mod tests {
         }
     }
 
-    /// A job whose ranks have looked once more before the second look.
+    /// A job with ranks that have looked once more before the second look.
     pub(in crate::why) fn view(first: &[ObservedRank], second: &[ObservedRank]) -> JobView {
         let mut later = second.to_vec();
         for rank in &mut later {

@@ -1,4 +1,4 @@
-//! The jobs of this host whose processes this user may look into.
+//! The jobs of this host that this user may look into.
 //!
 //! A job's segments are found among the open files of its processes. Its ranks do not take part, so
 //! they may wait, compute, be stopped, or have been killed.
