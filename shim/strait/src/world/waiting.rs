@@ -28,6 +28,13 @@ impl Drop for RtrWait<'_> {
     }
 }
 
+/// The wait record of a loop that makes progress itself.
+#[derive(Debug)]
+pub(crate) struct LoopRecord<'a> {
+    recorder: WaitRecorder<'a>,
+    turns: u64,
+}
+
 impl World {
     /// Makes progress for a call that does not wait. A program with only such calls learns of
     /// deaths here.
@@ -35,8 +42,36 @@ impl World {
         self.poll_for(|| Wait::new(Call::Test))
     }
 
-    /// Makes progress like [`World::poll`], in a loop that waits for `what`.
+    /// Makes progress like [`World::poll`], for a call that does not wait for `what`.
     pub(crate) fn poll_for(&self, what: impl Fn() -> Wait) -> Result<(), Error> {
+        let record = &self.map.rank_block(self.rank).waiting;
+        self.progress_and_check(what, |wait| record::write_once(record, wait))
+    }
+
+    /// Makes progress like [`World::poll`], in a loop that waits for `what`. `record` lasts as long
+    /// as that loop.
+    pub(crate) fn poll_in_loop(
+        &self,
+        record: &mut LoopRecord<'_>,
+        what: impl Fn() -> Wait,
+    ) -> Result<(), Error> {
+        record.turns += 1;
+        self.progress_and_check(what, |wait| record.recorder.renew(wait, record.turns))
+    }
+
+    /// Returns the record of a loop that waits by calls of [`World::poll_in_loop`].
+    pub(crate) fn record_of_loop(&self) -> LoopRecord<'_> {
+        let recorder = WaitRecorder::new(&self.map.rank_block(self.rank).waiting);
+        LoopRecord { recorder, turns: 0 }
+    }
+
+    /// Makes progress. When it is time to look for ranks that have died, it calls `write` with
+    /// what this rank waits for, and looks.
+    fn progress_and_check(
+        &self,
+        what: impl Fn() -> Wait,
+        write: impl FnOnce(Wait),
+    ) -> Result<(), Error> {
         self.with_baselines(Baselines::hurry);
         self.progress()?;
         let mut call_timer = self.call_timer.get();
@@ -44,7 +79,7 @@ impl World {
         self.call_timer.set(call_timer);
         if due {
             let wait = what();
-            record::write_once(&self.map.rank_block(self.rank).waiting, wait);
+            write(wait);
             self.watch_over_peer_of(wait);
             self.look_for_the_gone()?;
         }

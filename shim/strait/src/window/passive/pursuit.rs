@@ -197,6 +197,7 @@ impl Window<'_> {
     fn wait_for_lock(&self, target: u32) -> Result<LockStanding, Error> {
         let mut backoff = WindowLockBackoff::new(self.passive.backoff, self.world.spin());
         let mut lost = self.is_any_lost();
+        let mut record = self.world.record_of_loop();
         loop {
             match self.chase(target, true)? {
                 Chased::Taken(standing) => return Ok(standing),
@@ -205,7 +206,7 @@ impl Window<'_> {
                 Chased::Held(blame) => {
                     if backoff.pause() {
                         self.watch_over_holders(blame);
-                        self.world.poll_for(|| self.lock_wait(target, blame))?;
+                        self.world.poll_in_loop(&mut record, || self.lock_wait(target, blame))?;
                         lost = self.is_any_lost();
                         self.look_for_the_lost(target, blame)?;
                     }
