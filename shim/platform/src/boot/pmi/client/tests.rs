@@ -194,10 +194,8 @@ fn a_barrier_is_waited_for_without_an_end() {
     let (ours, theirs) = UnixStream::pair().unwrap();
     thread::scope(|scope| {
         let waiting = scope.spawn(move || {
-            let (space, lines) = (String::new(), LineReader::default());
-            let (socket, limit) = (theirs.into(), Duration::ZERO);
-            let (key_max, value_max, shut) = (9, 9, false);
-            Client { socket, lines, space, key_max, value_max, shut, limit }.fence()
+            let begun = Client { begun: true, ..Client::later(theirs.into()) };
+            Client { limit: Duration::ZERO, ..begun }.fence()
         });
         let mut line = String::new();
         BufReader::new(&ours).read_line(&mut line).unwrap();
