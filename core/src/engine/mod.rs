@@ -243,6 +243,7 @@ pub struct Engine<M: Memory + Clone> {
     transfers: Transfers<M>,
     network: Network<M>,
     stopped: bool,
+    any_gone: bool,
     memory: M,
 }
 
@@ -297,6 +298,7 @@ impl<M: Memory + Clone> Engine<M> {
             pulls: PullRequests::new(memory.clone()),
             network: Network::new(&memory, ranks)?,
             stopped: false,
+            any_gone: false,
             segment,
             rank,
             tuning: tuning.within_limits(),
