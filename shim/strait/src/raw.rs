@@ -15,7 +15,7 @@ use crate::{Attached, Endpoint, Error, Tag, Window, World};
 pub use crate::matched::Matched;
 pub use crate::unscoped::Unscoped;
 pub use strait_core::buffer::Part;
-pub use strait_core::engine::SentShort;
+pub use strait_core::engine::{LINES_FIRST, SentShort};
 pub use strait_core::matching::ANY_SOURCE;
 pub use strait_core::wire::SHORT_MAX;
 
@@ -50,6 +50,20 @@ pub trait RawEndpoint: sealed::Sealed {
     /// it is in the next line. It serves interfaces to other languages, which fall back to
     /// [`Endpoint::recv`]. With [`crate::ANY_TAG`] it receives nothing.
     fn recv_short(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Option<Status>;
+
+    /// Sends `data` of more than [`SHORT_MAX`] and at most [`LINES_FIRST`] bytes if free lines
+    /// suffice, as [`RawEndpoint::send_short`] sends shorter messages.
+    #[must_use]
+    fn send_straight(&self, data: &[u8], destination: Rank, tag: Tag) -> SentShort;
+
+    /// Sends `data` if the short paths have room, also where [`RawEndpoint::send_short`] and
+    /// [`RawEndpoint::send_straight`] stop: at the end of the ring, or to look at the credit.
+    #[must_use]
+    fn send_medium(&self, data: &[u8], destination: Rank, tag: Tag) -> SentShort;
+
+    /// Receives a message of at most [`LINES_FIRST`] bytes that fits `buffer`, if it is in the next
+    /// lines, as [`RawEndpoint::recv_short`] receives shorter messages.
+    fn recv_straight(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Option<Status>;
 
     /// Starts a send of `data` to `destination` like [`crate::Scope::isend`], for a caller that
     /// keeps the buffer.
@@ -185,6 +199,21 @@ impl RawEndpoint for Endpoint<'_> {
     #[inline(always)]
     fn recv_short(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Option<Status> {
         Endpoint::recv_short(self, buffer, source, tag)
+    }
+
+    #[inline(always)]
+    fn send_straight(&self, data: &[u8], destination: Rank, tag: Tag) -> SentShort {
+        Endpoint::send_straight(self, data, destination, tag)
+    }
+
+    #[inline(always)]
+    fn send_medium(&self, data: &[u8], destination: Rank, tag: Tag) -> SentShort {
+        Endpoint::send_medium(self, data, destination, tag)
+    }
+
+    #[inline(always)]
+    fn recv_straight(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Option<Status> {
+        Endpoint::recv_straight(self, buffer, source, tag)
     }
 
     #[inline(always)]
