@@ -246,6 +246,7 @@ pub struct Engine<M: Memory + Clone> {
     transfers: Transfers<M>,
     network: Network<M>,
     stopped: bool,
+    any_gone: bool,
     memory: M,
 }
 
@@ -300,6 +301,7 @@ impl<M: Memory + Clone> Engine<M> {
             pulls: PullRequests::new(memory.clone()),
             network: Network::new(&memory, ranks)?,
             stopped: false,
+            any_gone: false,
             segment,
             rank,
             tuning: tuning.within_limits(),

@@ -410,6 +410,37 @@ pub trait RawWindow: sealed::Sealed {
         displacement: usize,
     ) -> Result<Unscoped, Error>;
 
+    /// Puts as [`Window::put`] does, for a caller that keeps the buffer. A long put to another node
+    /// continues after the call, until the next synchronisation with the target.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`Window::put`] does, for errors that are known at the start. The synchronisation
+    /// returns the others.
+    ///
+    /// # Safety
+    ///
+    /// The bytes of `data` stay valid for reads and unchanged until the next call of one of these
+    /// for the target, or the end of the epoch at it, has returned: [`Window::flush`],
+    /// [`Window::flush_local`], [`Window::flush_all`], [`Window::unlock`], [`Window::unlock_all`],
+    /// [`Window::complete`], [`Window::fence`], [`Window::free`]. Also when that call fails.
+    unsafe fn start_put(&self, data: Part, target: u32, displacement: usize) -> Result<(), Error>;
+
+    /// Gets as [`Window::get`] does, for a caller that keeps the buffer. A get from another node
+    /// continues after the call, until the next synchronisation with the target. The buffer has the
+    /// bytes then.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`RawWindow::start_put`] does.
+    ///
+    /// # Safety
+    ///
+    /// The bytes of `buffer` stay valid for writes, and nothing else accesses them, for as long as
+    /// [`RawWindow::start_put`] needs its data.
+    unsafe fn start_get(&self, buffer: Part, target: u32, displacement: usize)
+    -> Result<(), Error>;
+
     /// Returns a completed operation of `bytes` bytes on the target. A C interface uses it in place
     /// of [`crate::Scope::raccumulate`], since accumulates are complete when their call returns.
     ///
@@ -452,6 +483,23 @@ impl RawWindow for Window<'_> {
     ) -> Result<Unscoped, Error> {
         // SAFETY: the caller guarantees the same (contract of `begin_get`).
         unsafe { Window::begin_get(self, buffer, target, displacement) }
+    }
+
+    #[inline(always)]
+    unsafe fn start_put(&self, data: Part, target: u32, displacement: usize) -> Result<(), Error> {
+        // SAFETY: the caller guarantees the same (contract of `start_put`).
+        unsafe { Window::start_put(self, data, target, displacement) }
+    }
+
+    #[inline(always)]
+    unsafe fn start_get(
+        &self,
+        buffer: Part,
+        target: u32,
+        displacement: usize,
+    ) -> Result<(), Error> {
+        // SAFETY: the caller guarantees the same (contract of `start_get`).
+        unsafe { Window::start_get(self, buffer, target, displacement) }
     }
 
     #[inline(always)]

@@ -186,6 +186,20 @@ impl Backoff {
         Self { limits, polls, doublings, until_clock, clock_after, polls_counted, checked: None }
     }
 
+    /// Continues from the time of the last check which ranks are alive, in an earlier wait.
+    #[inline]
+    #[must_use]
+    pub const fn checked_at(self, checked: Option<Instant>) -> Self {
+        Self { checked, ..self }
+    }
+
+    /// Returns the time of the last check which ranks are alive, or `None` when the next is due.
+    #[inline]
+    #[must_use]
+    pub const fn checked(&self) -> Option<Instant> {
+        self.checked
+    }
+
     /// Starts over, because something moved: the awaited event may come soon.
     #[inline]
     pub const fn reset(&mut self) {
@@ -433,6 +447,15 @@ mod tests {
         let begin = Instant::now();
         let further = checks(&mut backoff);
         assert!(further == 0 || begin.elapsed() >= LIVENESS_PERIOD, "{further}");
+    }
+
+    #[test]
+    fn a_wait_continues_from_the_last_check_of_an_earlier_one() {
+        let begin = Instant::now();
+        let mut backoff = Backoff::new(SpinLimits::brief()).checked_at(Some(begin));
+        let checks = (0..POLLS_PER_CLOCK).filter(|_| backoff.pause_awake()).count();
+        assert!(checks == 0 || begin.elapsed() >= LIVENESS_PERIOD, "{checks}");
+        assert_eq!(backoff.checked().is_some_and(|last| last > begin), checks > 0);
     }
 
     #[test]

@@ -118,7 +118,8 @@ impl World {
     ) -> Result<T, Error> {
         // A progress thread has nothing to do during this wait.
         let _guard = self.lock_progress();
-        let mut backoff = Backoff::new(self.spin);
+        // Waits are often short, so the time of the last check outlives them.
+        let mut backoff = Backoff::new(self.spin).checked_at(self.checked.get());
         let segment = self.segment();
         let mut inside = None;
         let mut record = WaitRecorder::new(&segment.rank_block(self.rank).waiting);
@@ -145,6 +146,7 @@ impl World {
                         backoff.check_next();
                         std::thread::yield_now();
                     }
+                    self.checked.set(backoff.checked());
                 }
                 Next::Sleep => match &self.idle {
                     Some(idle) => idle(),
