@@ -158,6 +158,7 @@ mod inbound;
 mod inbox;
 mod large_paths;
 mod leaving;
+mod line_room;
 mod matched_probe;
 mod message;
 mod negotiation;
@@ -171,6 +172,7 @@ mod peer;
 mod peer_parcels;
 mod pull_request;
 mod pull_requests;
+mod queued_receive;
 mod rank_list;
 mod reassembly;
 mod receive;
@@ -188,6 +190,7 @@ mod short_paths;
 mod short_receive;
 mod speculation;
 mod started;
+mod straight_receive;
 #[cfg(test)]
 mod testing;
 mod transfer;
@@ -209,8 +212,8 @@ pub use request::{
 };
 pub use rtrs::Rtrs;
 pub use short_receive::{Bypass, Want};
-pub use started::{Mark, Received, Sent, SentShort};
-pub use tuning::Tuning;
+pub use started::{LineRoom, Mark, Received, Sent, SentShort};
+pub use tuning::{LINES_FIRST, Tuning};
 
 use crate::layout::Segment;
 use crate::matching::PostedQueue;

@@ -2,7 +2,7 @@
 
 use core::ffi::c_int;
 
-use shim::raw::{RawEndpoint as _, SHORT_MAX, SentShort};
+use shim::raw::{LINES_FIRST, RawEndpoint as _, SHORT_MAX, SentShort};
 use shim::{Endpoint, Error};
 
 use crate::border::{
@@ -56,6 +56,9 @@ extern "C" fn strait_send(
     tag: u32,
 ) -> c_int {
     if bytes.get() != ONE_NUMBER {
+        if bytes.get() > SHORT_MAX {
+            return send_straight(world, context, data, bytes, destination, tag);
+        }
         return send_short(world, context, data, bytes, destination, tag);
     }
     if context <= CONTEXT_MAX
@@ -90,9 +93,30 @@ extern "C" fn send_short(
         return match instance.any_endpoint(context).send_short(message, destination, tag) {
             SentShort::Yes => 0,
             SentShort::ToSleeper => wake(instance, destination),
-            SentShort::No => {
-                send_bytes(instance, ContextTag::new(context, tag), message, destination)
-            }
+            SentShort::No => send_on(instance, ContextTag::new(context, tag), message, destination),
+        };
+    }
+    send(world, context, data, bytes, destination, tag)
+}
+
+/// Sends a message of any length up to [`LINES_FIRST`], if free lines are all that it needs.
+#[inline(never)]
+extern "C" fn send_straight(
+    world: HandleArg<'_>,
+    context: u32,
+    data: DataArg<'_>,
+    bytes: CountArg,
+    destination: u32,
+    tag: u32,
+) -> c_int {
+    if context <= CONTEXT_MAX
+        && let Some(message) = data.at_most(bytes, LINES_FIRST)
+        && let Some(instance) = world.find()
+    {
+        return match instance.any_endpoint(context).send_straight(message, destination, tag) {
+            SentShort::Yes => 0,
+            SentShort::ToSleeper => wake(instance, destination),
+            SentShort::No => send_on(instance, ContextTag::new(context, tag), message, destination),
         };
     }
     send(world, context, data, bytes, destination, tag)
@@ -121,7 +145,25 @@ extern "C" fn send_number(
     number: &[u8; ONE_NUMBER],
     destination: u32,
 ) -> c_int {
-    send_bytes(instance, context_tag, number, destination)
+    send_on(instance, context_tag, number, destination)
+}
+
+/// Sends a message in a context that exists, for which the short path has stopped, if the ring has
+/// room behind the stop.
+#[inline(never)]
+#[expect(improper_ctypes_definitions, reason = "no function in C calls it, and it does not unwind")]
+extern "C" fn send_on(
+    instance: &Instance,
+    context_tag: ContextTag,
+    message: &[u8],
+    destination: u32,
+) -> c_int {
+    let endpoint = instance.any_endpoint(context_tag.context());
+    match endpoint.send_medium(message, destination, context_tag.tag()) {
+        SentShort::Yes => 0,
+        SentShort::ToSleeper => wake(instance, destination),
+        SentShort::No => send_bytes(instance, context_tag, message, destination),
+    }
 }
 
 #[inline(never)]
@@ -159,6 +201,9 @@ extern "C" fn strait_recv(
 ) -> c_int {
     let source_tag = SourceTag { source, tag };
     if bytes.get() != ONE_NUMBER {
+        if bytes.get() > SHORT_MAX {
+            return recv_straight(world, context, buffer, bytes, source_tag, status);
+        }
         return recv_short(world, context, buffer, bytes, source_tag, status);
     }
     if context <= CONTEXT_MAX
@@ -201,6 +246,33 @@ extern "C" fn recv_short(
         && let Some(instance) = world.find()
     {
         return match instance.any_endpoint(context).recv_short(room, source, tag) {
+            Some(received) => {
+                status.write_if_wanted(received.into());
+                0
+            }
+            None => recv_bytes(instance, ContextTag::new(context, tag), room, source, status),
+        };
+    }
+    recv(world, context, buffer, bytes, source_tag, status)
+}
+
+/// Receives a message of any length up to [`LINES_FIRST`] into a buffer of any length, if the
+/// message is in the next lines.
+#[inline(never)]
+extern "C" fn recv_straight(
+    world: HandleArg<'_>,
+    context: u32,
+    mut buffer: BufferArg<'_>,
+    bytes: CountArg,
+    source_tag: SourceTag,
+    status: OutArg<'_, CStatus>,
+) -> c_int {
+    let SourceTag { source, tag } = source_tag;
+    if context <= CONTEXT_MAX
+        && let Some(room) = buffer.at_most(bytes, isize::MAX as usize)
+        && let Some(instance) = world.find()
+    {
+        return match instance.any_endpoint(context).recv_straight(room, source, tag) {
             Some(received) => {
                 status.write_if_wanted(received.into());
                 0

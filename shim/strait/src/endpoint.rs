@@ -374,8 +374,11 @@ impl<'world> Endpoint<'world> {
     #[inline(never)]
     fn send_longer(&self, bytes: &[u8], destination: Rank, tag: Tag) -> Result<(), Error> {
         let key = Key::new(self.context, tag);
-        let sent = self.world.engine().send_medium(destination, key, bytes);
+        let sent = self.send_straight(bytes, destination, tag);
         if self.world.wake_after(sent, destination) {
+            return Ok(());
+        }
+        if self.world.send_medium(destination, key, bytes) {
             return Ok(());
         }
         // SAFETY: `send_slow` ends its use of the cursor before it returns, and `bytes` is borrowed
@@ -428,14 +431,23 @@ impl<'world> Endpoint<'world> {
         for look in 0..self.world.spin().polls() {
             match self.world.engine().recv_short(source, want, bytes) {
                 Bypass::Received(status) => return Ok(status),
-                Bypass::Nothing if look % POLLS_PER_QUEUE != 0 => finish_look(),
-                Bypass::Nothing if self.world.engine().has_queued() => break,
+                Bypass::Nothing if look % POLLS_PER_QUEUE != 0 => {
+                    self.world.engine().prefetch_next(source, bytes.len());
+                    finish_look();
+                }
+                Bypass::Nothing if self.world.engine().has_queued() => {
+                    match self.world.engine().recv_queued(source, want, bytes) {
+                        Bypass::Received(status) => return Ok(status),
+                        Bypass::Nothing => finish_look(),
+                        Bypass::Closed => break,
+                    }
+                }
                 Bypass::Nothing if look % POLLS_PER_PROGRESS != 0 => finish_look(),
                 Bypass::Nothing if !self.world.engine().must_progress(source) => spin_hint(),
                 Bypass::Nothing => break,
-                Bypass::Closed => match self.world.engine().recv_medium(source, want, bytes) {
-                    Bypass::Received(status) => return Ok(status),
-                    Bypass::Nothing | Bypass::Closed => break,
+                Bypass::Closed => match self.recv_straight(bytes, source, tag) {
+                    Some(status) => return Ok(status),
+                    None => break,
                 },
             }
         }

@@ -15,7 +15,7 @@ use crate::{Attached, Endpoint, Error, Tag, Window, World};
 pub use crate::matched::Matched;
 pub use crate::unscoped::Unscoped;
 pub use strait_core::buffer::Part;
-pub use strait_core::engine::SentShort;
+pub use strait_core::engine::{LINES_FIRST, SentShort};
 pub use strait_core::matching::ANY_SOURCE;
 pub use strait_core::wire::SHORT_MAX;
 
@@ -50,6 +50,20 @@ pub trait RawEndpoint: sealed::Sealed {
     /// it is in the next line. It serves interfaces to other languages, which fall back to
     /// [`Endpoint::recv`]. With [`crate::ANY_TAG`] it receives nothing.
     fn recv_short(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Option<Status>;
+
+    /// Sends `data` of more than [`SHORT_MAX`] and at most [`LINES_FIRST`] bytes if free lines
+    /// suffice, as [`RawEndpoint::send_short`] sends shorter messages.
+    #[must_use]
+    fn send_straight(&self, data: &[u8], destination: Rank, tag: Tag) -> SentShort;
+
+    /// Sends `data` if the short paths have room, also where [`RawEndpoint::send_short`] and
+    /// [`RawEndpoint::send_straight`] stop: at the end of the ring, or to look at the credit.
+    #[must_use]
+    fn send_medium(&self, data: &[u8], destination: Rank, tag: Tag) -> SentShort;
+
+    /// Receives a message of at most [`LINES_FIRST`] bytes that fits `buffer`, if it is in the next
+    /// lines, as [`RawEndpoint::recv_short`] receives shorter messages.
+    fn recv_straight(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Option<Status>;
 
     /// Starts a send of `data` to `destination` like [`crate::Scope::isend`], for a caller that
     /// keeps the buffer.
@@ -185,6 +199,21 @@ impl RawEndpoint for Endpoint<'_> {
     #[inline(always)]
     fn recv_short(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Option<Status> {
         Endpoint::recv_short(self, buffer, source, tag)
+    }
+
+    #[inline(always)]
+    fn send_straight(&self, data: &[u8], destination: Rank, tag: Tag) -> SentShort {
+        Endpoint::send_straight(self, data, destination, tag)
+    }
+
+    #[inline(always)]
+    fn send_medium(&self, data: &[u8], destination: Rank, tag: Tag) -> SentShort {
+        Endpoint::send_medium(self, data, destination, tag)
+    }
+
+    #[inline(always)]
+    fn recv_straight(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Option<Status> {
+        Endpoint::recv_straight(self, buffer, source, tag)
     }
 
     #[inline(always)]
@@ -381,6 +410,37 @@ pub trait RawWindow: sealed::Sealed {
         displacement: usize,
     ) -> Result<Unscoped, Error>;
 
+    /// Puts as [`Window::put`] does, for a caller that keeps the buffer. A long put to another node
+    /// continues after the call, until the next synchronisation with the target.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`Window::put`] does, for errors that are known at the start. The synchronisation
+    /// returns the others.
+    ///
+    /// # Safety
+    ///
+    /// The bytes of `data` stay valid for reads and unchanged until the next call of one of these
+    /// for the target, or the end of the epoch at it, has returned: [`Window::flush`],
+    /// [`Window::flush_local`], [`Window::flush_all`], [`Window::unlock`], [`Window::unlock_all`],
+    /// [`Window::complete`], [`Window::fence`], [`Window::free`]. Also when that call fails.
+    unsafe fn start_put(&self, data: Part, target: u32, displacement: usize) -> Result<(), Error>;
+
+    /// Gets as [`Window::get`] does, for a caller that keeps the buffer. A get from another node
+    /// continues after the call, until the next synchronisation with the target. The buffer has the
+    /// bytes then.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`RawWindow::start_put`] does.
+    ///
+    /// # Safety
+    ///
+    /// The bytes of `buffer` stay valid for writes, and nothing else accesses them, for as long as
+    /// [`RawWindow::start_put`] needs its data.
+    unsafe fn start_get(&self, buffer: Part, target: u32, displacement: usize)
+    -> Result<(), Error>;
+
     /// Returns a completed operation of `bytes` bytes on the target. A C interface uses it in place
     /// of [`crate::Scope::raccumulate`], since accumulates are complete when their call returns.
     ///
@@ -423,6 +483,23 @@ impl RawWindow for Window<'_> {
     ) -> Result<Unscoped, Error> {
         // SAFETY: the caller guarantees the same (contract of `begin_get`).
         unsafe { Window::begin_get(self, buffer, target, displacement) }
+    }
+
+    #[inline(always)]
+    unsafe fn start_put(&self, data: Part, target: u32, displacement: usize) -> Result<(), Error> {
+        // SAFETY: the caller guarantees the same (contract of `start_put`).
+        unsafe { Window::start_put(self, data, target, displacement) }
+    }
+
+    #[inline(always)]
+    unsafe fn start_get(
+        &self,
+        buffer: Part,
+        target: u32,
+        displacement: usize,
+    ) -> Result<(), Error> {
+        // SAFETY: the caller guarantees the same (contract of `start_get`).
+        unsafe { Window::start_get(self, buffer, target, displacement) }
     }
 
     #[inline(always)]

@@ -37,6 +37,7 @@ pub(crate) mod builder;
 pub(crate) mod groups;
 mod in_process;
 mod job;
+mod line_room;
 pub(crate) mod meeting;
 mod network;
 pub(crate) mod number;

@@ -127,6 +127,30 @@ impl WindowMemory {
         unsafe { window.begin_get(self.0, target, displacement) }.map(PendingOperation::new)
     }
 
+    /// Puts without a request. The next synchronisation completes the put.
+    #[inline(always)]
+    pub(crate) fn start_put(
+        self,
+        window: &Window<'static>,
+        target: u32,
+        displacement: usize,
+    ) -> Result<(), Error> {
+        // SAFETY: the memory lasts until the synchronisation that ends the operation (invariant).
+        unsafe { window.start_put(self.0, target, displacement) }
+    }
+
+    /// Gets without a request. The next synchronisation completes the get.
+    #[inline(always)]
+    pub(crate) fn start_get(
+        self,
+        window: &Window<'static>,
+        target: u32,
+        displacement: usize,
+    ) -> Result<(), Error> {
+        // SAFETY: the memory lasts until the synchronisation that ends the operation (invariant).
+        unsafe { window.start_get(self.0, target, displacement) }
+    }
+
     /// Creates a window over the memory.
     pub(crate) fn create_window(
         self,

@@ -2,6 +2,7 @@
 //!
 //! A [`Backoff`] is one wait: it spins, then yields, then sleeps. A [`PeriodicWait`] sleeps between
 //! polls that are system calls. A [`DeviceBackoff`] is the idle time of a device's thread.
+//! [`LineBackoff`] is the short wait of a sender for a receiver that takes packets.
 //! [`WindowLockBackoff`] and [`WindowQueueBackoff`] are waits for the locks of windows, which never
 //! sleep. All take their numbers from the table below.
 //!
@@ -20,6 +21,7 @@
 //! | [`POLLS_SHORT`] | 200 | longer than a cache line takes between distant processors |
 //! | [`POLLS_PER_PROGRESS`] | 64 | the shorter the loop, the sooner an arrival is seen |
 //! | [`POLLS_PER_QUEUE`] | 4 | the queue's line stays in this rank's cache until something comes |
+//! | [`POLLS_PER_LINE`] | 80 | 2 µs: a receiver that is awake has taken some packets by then |
 //! | [`BARRIERS_PER_PROGRESS`] | 64 | messages move on while barriers never wait |
 //! | [`POLLS_PER_LISTEN`] | 64 | a check of the socket is a system call |
 //! | [`POLLS_PER_MANAGER`] | 64 | a poll of the connection manager is a system call |
@@ -53,6 +55,7 @@
 //! | [`LAUNCHER_PERIOD`] | 10 ms | no descriptor reports the end of these ranks |
 
 mod device;
+mod lines;
 mod locks;
 mod periodic;
 mod values;
@@ -63,6 +66,7 @@ use std::time::Instant;
 use strait_core::sync::spin_hint;
 
 pub use device::{DeviceBackoff, DevicePause, yield_until};
+pub use lines::LineBackoff;
 pub use locks::{WindowLockBackoff, WindowQueueBackoff};
 pub use periodic::PeriodicWait;
 pub use values::*;
