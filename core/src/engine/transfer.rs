@@ -78,6 +78,7 @@ impl<M: Memory + Clone> Engine<M> {
             Direction::Write => {
                 let Some(outbound) = self.transfers.sender_mut(half) else { return Ok(()) };
                 if result.is_ok() {
+                    outbound.half.copied(grains);
                     outbound.half.home().of(&segment).chunks.finish(grains.count);
                     reached(Step::ChunkFinished);
                     self.advance_sender(half)?;

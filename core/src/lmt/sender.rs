@@ -39,6 +39,8 @@ pub struct LmtSender {
     withdrawn: bool,
     /// Grains that this side claimed for the copy ring.
     streamed: u32,
+    /// Grains that this side claimed and moved by copies.
+    copied: u32,
     /// Bytes that this side claimed and sends through the copy ring.
     ours: ByteRange,
     /// Bytes that the receiver claimed and left to this side, which sends them through the copy
@@ -167,6 +169,7 @@ impl LmtSender {
             alone: false,
             withdrawn: false,
             streamed: 0,
+            copied: 0,
             ours: ByteRange::default(),
             left: ByteRange::default(),
         }
@@ -274,7 +277,9 @@ impl LmtSender {
         let Some((to, span)) = self.writes() else { return Ok(None) };
         let adapts = self.adapts && matches!(to, RemoteBuffer::Private(_));
         // A failed job becomes the bytes of the copy ring, and must not replace others.
-        if !self.ours.is_empty() || adapts && (self.withdrawn || self.away < GRACE || is_inside()) {
+        // A receiver that sent an RTR wants its message moved while it computes.
+        let is_away = || (self.uses_rtr || self.away >= GRACE) && !is_inside();
+        if !self.ours.is_empty() || adapts && (self.withdrawn || !is_away()) {
             return Ok(None);
         }
         let most = if adapts { JOB_MOST_ALONE } else { JOB_MOST };
@@ -291,9 +296,15 @@ impl LmtSender {
         }))
     }
 
+    /// Notes that a job is done.
+    pub(crate) const fn copied(&mut self, grains: Grains) {
+        self.copied += grains.count;
+    }
+
     /// Handles a failed job: its grains go through the copy ring.
     pub(crate) fn refused(&mut self, grains: Grains) -> Result<(), Corrupt> {
         self.may_write = false;
+        self.streamed += grains.count;
         if let Some(CheckedGrant { span, .. }) = self.answer {
             self.ours = span.bytes(grains)?.into();
         }
@@ -324,8 +335,9 @@ impl LmtSender {
                     RING_CLAIM
                 }
                 Some(_) if may_change && !is_inside() => {
-                    // A receiver that is about to wait finds a beginning.
-                    if self.away >= GRACE || self.streamed > 0 {
+                    // A receiver that is about to wait finds a beginning. One that sent an RTR may
+                    // compute for long, and nothing in the ring arrives meanwhile.
+                    if self.uses_rtr || self.away >= GRACE || self.streamed > 0 {
                         return Ok(None);
                     }
                     RING_BEGINNING
@@ -382,7 +394,8 @@ impl LmtSender {
             if self.ours.is_empty() { 0 } else { span.ending(self.ours.first, self.ours.end) }
         });
         let done = descriptor.chunks.done(self.home.generation, claimed)?;
-        let quiet = claimed == self.streamed || done + unsent >= claimed;
+        let is_all_ours = claimed == self.streamed + self.copied;
+        let quiet = is_all_ours || done + unsent >= claimed;
         self.alone |= quiet;
         Ok(quiet)
     }
