@@ -44,7 +44,7 @@ impl<M: Memory + Clone> Engine<M> {
     pub(super) fn poll_fastbox(&mut self, source: u32) -> Result<bool, ProgressError> {
         let mut moved = false;
         for _ in 0..self.segment.plan().config().fastbox_lines {
-            if !self.take_from_fastbox(source)? {
+            if !self.take_line(source)? {
                 break;
             }
             moved = true;
