@@ -285,6 +285,15 @@ impl<'world> Endpoint<'world> {
         }
     }
 
+    /// Does the work of [`crate::raw::RawEndpoint::recv_lines`].
+    #[inline(always)]
+    pub(crate) fn recv_lines(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Option<Status> {
+        match self.world.engine().recv_lines(self.pattern(source, tag), buffer) {
+            Bypass::Received(status) => Some(status),
+            Bypass::Nothing | Bypass::Closed => None,
+        }
+    }
+
     /// Waits until a matching message has arrived, and describes it without receiving it.
     ///
     /// ```
@@ -424,20 +433,28 @@ impl<'world> Endpoint<'world> {
     /// its source (`[Nemesis07]` §3.3).
     #[inline(never)]
     fn recv_longer(&self, bytes: &mut [u8], source: Rank, tag: Tag) -> Result<Status, Error> {
-        let want = Want::new(self.context, tag);
+        let (want, pattern) = (Want::new(self.context, tag), self.pattern(source, tag));
+        let engine = self.world.engine();
+        // Afterwards no unexpected message matches, since this loop keeps none that does.
+        let mut found = engine.recv_lines(pattern, bytes);
         for look in 0..self.world.spin().polls() {
-            match self.world.engine().recv_short(source, want, bytes) {
-                Bypass::Received(status) => return Ok(status),
-                Bypass::Nothing if look % POLLS_PER_QUEUE != 0 => finish_look(),
-                Bypass::Nothing if self.world.engine().has_queued() => break,
-                Bypass::Nothing if look % POLLS_PER_PROGRESS != 0 => finish_look(),
-                Bypass::Nothing if !self.world.engine().must_progress(source) => spin_hint(),
-                Bypass::Nothing => break,
-                Bypass::Closed => match self.world.engine().recv_medium(source, want, bytes) {
-                    Bypass::Received(status) => return Ok(status),
-                    Bypass::Nothing | Bypass::Closed => break,
-                },
+            if found == Bypass::Closed {
+                found = engine.recv_medium(source, want, bytes);
             }
+            if found == Bypass::Closed {
+                found = engine.recv_lines(pattern, bytes);
+            }
+            match found {
+                Bypass::Received(status) => return Ok(status),
+                Bypass::Closed => break,
+                Bypass::Nothing if look % POLLS_PER_QUEUE != 0 => finish_look(),
+                Bypass::Nothing if engine.has_queued() => break,
+                Bypass::Nothing if look % POLLS_PER_PROGRESS != 0 => finish_look(),
+                Bypass::Nothing if engine.has_work_outside_lines() => break,
+                Bypass::Nothing if engine.others_have_lines(source) => break,
+                Bypass::Nothing => spin_hint(),
+            }
+            found = engine.recv_short(source, want, bytes);
         }
         // SAFETY: `recv_posted` ends its use of the cursor before it returns, and `bytes` is
         // borrowed as long.

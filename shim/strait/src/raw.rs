@@ -7,7 +7,7 @@
 use core::ptr::NonNull;
 
 use strait_core::buffer::Cursor;
-use strait_core::engine::{Owner, SendMode, Status};
+use strait_core::engine::{Outcome, Owner, SendMode, Status};
 use strait_platform::Rank;
 
 use crate::{Attached, Endpoint, Error, Tag, Window, World};
@@ -15,7 +15,7 @@ use crate::{Attached, Endpoint, Error, Tag, Window, World};
 pub use crate::matched::Matched;
 pub use crate::unscoped::Unscoped;
 pub use strait_core::buffer::Part;
-pub use strait_core::engine::SentShort;
+pub use strait_core::engine::{ReceivedShort, RequestId, SentShort, Ticket, Ticketed};
 pub use strait_core::matching::ANY_SOURCE;
 pub use strait_core::wire::SHORT_MAX;
 
@@ -50,6 +50,17 @@ pub trait RawEndpoint: sealed::Sealed {
     /// it is in the next line. It serves interfaces to other languages, which fall back to
     /// [`Endpoint::recv`]. With [`crate::ANY_TAG`] it receives nothing.
     fn recv_short(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Option<Status>;
+
+    /// Receives a message that is unexpected and short, or lies in lines, from any source and with
+    /// any tag. It serves interfaces to other languages, which fall back to [`Endpoint::recv`].
+    fn recv_lines(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Option<Status>;
+
+    /// Starts a receive like [`RawEndpoint::begin_recv`], if its message is short or arrives later.
+    ///
+    /// # Safety
+    ///
+    /// The caller guarantees the contract of [`RawEndpoint::begin_recv`].
+    unsafe fn begin_recv_short(&self, buffer: Part, source: Rank, tag: Tag) -> ReceivedShort;
 
     /// Starts a send of `data` to `destination` like [`crate::Scope::isend`], for a caller that
     /// keeps the buffer.
@@ -188,6 +199,19 @@ impl RawEndpoint for Endpoint<'_> {
     }
 
     #[inline(always)]
+    fn recv_lines(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Option<Status> {
+        Endpoint::recv_lines(self, buffer, source, tag)
+    }
+
+    #[inline(always)]
+    unsafe fn begin_recv_short(&self, buffer: Part, source: Rank, tag: Tag) -> ReceivedShort {
+        let pattern = self.pattern(source, tag);
+        // SAFETY: the caller guarantees the same (contract of `begin_recv_short`), and the engine's
+        // claim ends with the operation.
+        unsafe { self.world().engine().irecv_short(pattern, buffer, Owner::UNSCOPED) }
+    }
+
+    #[inline(always)]
     unsafe fn begin_send(
         &self,
         data: Part,
@@ -270,8 +294,38 @@ impl RawEndpoint for Endpoint<'_> {
 
 impl sealed::Sealed for World {}
 
-/// Matched messages of a [`World`] without borrows.
+/// Matched messages and requests of a [`World`] without borrows.
 pub trait RawWorld: sealed::Sealed {
+    /// Returns the ticket of a request that a call on this world has returned.
+    fn ticket(&self, request: RequestId) -> Ticket;
+
+    /// Returns the request of a ticket.
+    fn find_ticket(&self, ticket: Ticket) -> Ticketed;
+
+    /// Ends a request that is over without a failure, and returns its status. Does nothing else.
+    fn take_status(&self, ticket: Ticket) -> Option<Status>;
+
+    /// Marks a request as in use, or not. Its ticket leads to [`Ticketed::Lent`] meanwhile.
+    fn lend_request(&self, request: RequestId, lent: bool);
+
+    /// Returns whether a request is over.
+    fn is_request_over(&self, request: RequestId) -> bool;
+
+    /// Keeps the outcome of an operation that is over, as a request.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfMemory`].
+    fn keep_outcome(&self, outcome: Outcome) -> Result<RequestId, Error>;
+
+    /// Takes messages from lines until the request is over. Gives up after a while, and when
+    /// anything else has to be done.
+    fn wait_in_lines(&self, ticket: Ticket) -> Option<Status>;
+
+    /// Ends the claims of all operations of this trait's and [`RawEndpoint`]'s that are not over,
+    /// and forgets their requests.
+    fn settle_requests(&self);
+
     /// Receives a matched message into `buffer`, like [`crate::Message::recv`]. The message is
     /// consumed, unless this fails with [`Error::Start`] or [`Error::OtherWorld`].
     ///
@@ -318,6 +372,43 @@ pub trait RawWorld: sealed::Sealed {
 }
 
 impl RawWorld for World {
+    #[inline]
+    fn ticket(&self, request: RequestId) -> Ticket {
+        self.lock_progress().ticket(request)
+    }
+
+    #[inline]
+    fn find_ticket(&self, ticket: Ticket) -> Ticketed {
+        self.lock_progress().find_ticket(ticket)
+    }
+
+    #[inline(always)]
+    fn take_status(&self, ticket: Ticket) -> Option<Status> {
+        self.engine().take_status(ticket)
+    }
+
+    fn lend_request(&self, request: RequestId, lent: bool) {
+        self.lock_progress().lend(request, lent);
+    }
+
+    #[inline]
+    fn is_request_over(&self, request: RequestId) -> bool {
+        self.lock_progress().is_over(request)
+    }
+
+    #[inline]
+    fn keep_outcome(&self, outcome: Outcome) -> Result<RequestId, Error> {
+        Ok(self.lock_progress().keep_outcome(outcome, Owner::UNSCOPED)?)
+    }
+
+    fn wait_in_lines(&self, ticket: Ticket) -> Option<Status> {
+        self.serve_lines_until(|| self.engine().take_status(ticket))
+    }
+
+    fn settle_requests(&self) {
+        self.settle_owned(Owner::UNSCOPED);
+    }
+
     #[inline(always)]
     fn mrecv(&self, message: &Matched, buffer: &mut [u8]) -> Result<Status, Error> {
         World::mrecv(self, message, buffer)
