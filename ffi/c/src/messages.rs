@@ -2,7 +2,7 @@
 
 use core::ffi::c_int;
 
-use shim::raw::{RawEndpoint as _, SHORT_MAX, SentShort};
+use shim::raw::{RawEndpoint as _, RawWorld as _, ReceivedShort, SHORT_MAX, SentShort};
 use shim::{Endpoint, Error};
 
 use crate::border::{
@@ -10,9 +10,10 @@ use crate::border::{
     SendKind,
 };
 use crate::contexts::CONTEXT_MAX;
+use crate::entries::full;
 use crate::entry::enter;
 use crate::failure::Called;
-use crate::handle::Handle;
+use crate::handle::{Handle, HandleKind};
 use crate::instance::Instance;
 use crate::pending::PendingOperation;
 use crate::requests::CStatus;
@@ -249,6 +250,11 @@ extern "C" fn recv_bytes(
     source: u32,
     status: OutArg<'_, CStatus>,
 ) -> c_int {
+    let endpoint = instance.any_endpoint(context_tag.context());
+    if let Some(received) = endpoint.recv_lines(buffer, source, context_tag.tag()) {
+        status.write_if_wanted(received.into());
+        return 0;
+    }
     enter("strait_recv", HandleArg::of(instance), || {
         let endpoint = instance.endpoint(context_tag.context())?;
         let received = endpoint.recv(buffer, source, context_tag.tag())?;
@@ -267,6 +273,35 @@ extern "C" fn strait_isend(
     tag: u32,
     request: OutArg<'_, Handle>,
 ) -> c_int {
+    if context <= CONTEXT_MAX
+        && !request.is_null()
+        && let Some(message) = data.at_most(bytes, SHORT_MAX)
+        && let Some(instance) = world.find()
+    {
+        match instance.any_endpoint(context).send_short(message, destination, tag) {
+            SentShort::Yes => {
+                request.write_if_wanted(Handle::DONE);
+                return 0;
+            }
+            SentShort::ToSleeper => {
+                request.write_if_wanted(Handle::DONE);
+                return wake(instance, destination);
+            }
+            SentShort::No => {}
+        }
+    }
+    isend(world, context, data, bytes, (destination, tag), request)
+}
+
+#[inline(never)]
+fn isend(
+    world: HandleArg<'_>,
+    context: u32,
+    data: LastingArg,
+    bytes: CountArg,
+    (destination, tag): (u32, u32),
+    request: OutArg<'_, Handle>,
+) -> c_int {
     let memory = || data.memory(bytes);
     start("strait_isend", (world, context), memory, request, |memory, endpoint| {
         memory.send(SendKind::Standard, endpoint, destination, tag)
@@ -281,6 +316,43 @@ extern "C" fn strait_irecv(
     bytes: CountArg,
     source: u32,
     tag: u32,
+    request: OutArg<'_, Handle>,
+) -> c_int {
+    if context <= CONTEXT_MAX
+        && !request.is_null()
+        && let Some(instance) = world.find()
+    {
+        let endpoint = instance.any_endpoint(context);
+        let id = match buffer.recv_short(bytes, endpoint, source, tag) {
+            ReceivedShort::Done(status) => instance.world().keep_outcome(Ok(status)).ok(),
+            ReceivedShort::Pending(id) => Some(id),
+            ReceivedShort::Declined => {
+                return irecv(world, context, buffer, bytes, (source, tag), request);
+            }
+        };
+        if let Some(Ok(handle)) = id.map(|id| instance.handle_of(id)) {
+            request.write_if_wanted(handle);
+            return 0;
+        }
+        return no_request(instance);
+    }
+    irecv(world, context, buffer, bytes, (source, tag), request)
+}
+
+/// Reports that a receive has started and has no request. It was settled.
+#[cold]
+#[inline(never)]
+fn no_request(instance: &Instance) -> c_int {
+    enter("strait_irecv", HandleArg::of(instance), || Err(full(HandleKind::Request)))
+}
+
+#[inline(never)]
+fn irecv(
+    world: HandleArg<'_>,
+    context: u32,
+    buffer: LastingArg,
+    bytes: CountArg,
+    (source, tag): (u32, u32),
     request: OutArg<'_, Handle>,
 ) -> c_int {
     let memory = || buffer.memory(bytes);
