@@ -236,18 +236,19 @@ impl<M: Memory + Clone> Engine<M> {
         }
         let message = peer.paths.lines_of_next(by_baton);
         let envelope = envelope_of(source, message.key());
-        if let Some((_, id)) = self.posted.find(&envelope) {
-            let Some((state, to)) = self.requests.posted_place(id, length) else {
-                return self.take_from_fastbox(source);
-            };
+        let requests = &mut self.requests;
+        let met = self.posted.take_with(&envelope, |id| {
+            let (state, to) = requests.posted_place(*id, length)?;
             // SAFETY: the receive lends room for the message (contract of `irecv`).
             unsafe { copy_out(message, to, length) };
             *state = RequestState::Done(Ok(Status { source, tag: envelope.tag, bytes: length }));
-            self.posted.take(&envelope);
-        } else if length <= SHORT_MAX {
-            self.keep_short(envelope, message, length)?;
-        } else {
-            return self.take_from_fastbox(source);
+            Some(())
+        });
+        match met {
+            Some(Some(())) => {}
+            None if length <= SHORT_MAX => self.keep_short(envelope, message, length)?,
+            // The receive has no room in one piece, or has sent an RTR; or the message needs memory.
+            None | Some(None) => return self.take_from_fastbox(source),
         }
         self.peers[source as usize].paths.release_next(by_baton, length);
         Ok(true)

@@ -172,36 +172,45 @@ impl<M: Memory, P: Selector, T: Copy> PostedQueue<M, P, T> {
     /// (MPI-4.1 §3.5).
     #[inline]
     pub fn take(&mut self, envelope: &P::Envelope) -> Option<T> {
+        self.take_with(envelope, |receive| Some(*receive)).flatten()
+    }
+
+    /// Takes the receive that [`PostedQueue::take`] would take, if `accept` returns a value for it.
+    /// Otherwise it stays in the queue, and the result is `Some(None)`. `None` if no receive
+    /// matches.
+    #[inline(always)]
+    pub fn take_with<R>(
+        &mut self,
+        envelope: &P::Envelope,
+        accept: impl FnOnce(&T) -> Option<R>,
+    ) -> Option<Option<R>> {
         if self.has_filed()
-            && let Some(receive) = self.take_filed(envelope)
+            && let Some((spot, class, node)) = self.oldest(envelope)
         {
-            return Some(receive);
+            let (accepted, links) = (accept(&node.receive), node.links);
+            if accepted.is_some() {
+                self.chains.remove_at(spot, links, class);
+                if Self::HAS_CLASSES {
+                    self.waiting[P::index(class)] -= 1;
+                }
+            }
+            return Some(accepted);
         }
         if !Self::HAS_CLASSES {
             return None;
         }
         let (handle, links, node) = self.oldest_unfiled(envelope)?;
-        let receive = node.receive;
-        self.chains.remove_unfiled(&mut self.unfiled, handle, links);
-        Some(receive)
+        let accepted = accept(&node.receive);
+        if accepted.is_some() {
+            self.chains.remove_unfiled(&mut self.unfiled, handle, links);
+        }
+        Some(accepted)
     }
 
     #[inline(always)]
     fn oldest_unfiled(&self, envelope: &P::Envelope) -> Option<(u32, Links, &ReceiveNode<P, T>)> {
         let matches = |node: &ReceiveNode<P, T>| node.selector.matches(envelope);
         self.chains.oldest_unfiled(&self.unfiled, matches)
-    }
-
-    /// Takes the receive for a message from its bin.
-    #[inline]
-    fn take_filed(&mut self, envelope: &P::Envelope) -> Option<T> {
-        let (spot, class, node) = self.oldest(envelope)?;
-        let (receive, links) = (node.receive, node.links);
-        self.chains.remove_at(spot, links, class);
-        if Self::HAS_CLASSES {
-            self.waiting[P::index(class)] -= 1;
-        }
-        Some(receive)
     }
 
     /// Returns the receive that [`PostedQueue::take`] would take, as (handle, the caller's value).

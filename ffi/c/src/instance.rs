@@ -4,7 +4,7 @@ use core::cell::{Cell, RefCell, RefMut};
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use shim::raw::{Matched, RawWorld as _, RequestId, Ticket, Ticketed, Unscoped};
+use shim::raw::{Matched, RawRequests as _, RequestId, Ticket, Ticketed, Unscoped};
 use shim::{Endpoint, SharedMemory, Window, World};
 
 use crate::contexts::CONTEXT_MAX;

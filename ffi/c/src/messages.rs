@@ -2,7 +2,7 @@
 
 use core::ffi::c_int;
 
-use shim::raw::{RawEndpoint as _, RawWorld as _, ReceivedShort, SHORT_MAX, SentShort};
+use shim::raw::{RawEndpoint as _, RawRequests as _, ReceivedShort, SHORT_MAX, SentShort};
 use shim::{Endpoint, Error};
 
 use crate::border::{

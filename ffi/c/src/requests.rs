@@ -4,7 +4,7 @@ use core::cell::RefCell;
 use core::ffi::c_int;
 
 use shim::World;
-use shim::raw::{RawWorld as _, RequestId, Unscoped};
+use shim::raw::{RawRequests as _, RequestId, Unscoped};
 
 use crate::border::{HandleArg, HandlePlaceArg, OutArg, no_place};
 use crate::entry::enter;

@@ -4,7 +4,7 @@ use core::cell::Cell;
 use core::ffi::c_int;
 use core::mem::MaybeUninit;
 
-use shim::raw::{RawWorld as _, Unscoped};
+use shim::raw::{RawRequests as _, Unscoped};
 use shim::{Call, Wait};
 
 use crate::border::{ArrayArg, CountArg, HandleArg, HandlePlaceArg, OutArg};
