@@ -437,13 +437,14 @@ impl<'world> Endpoint<'world> {
         let engine = self.world.engine();
         // Afterwards no unexpected message matches, since this loop keeps none that does.
         let mut found = engine.recv_lines(pattern, bytes);
+        if found == Bypass::Closed {
+            // What it met is a parcel, or nothing that another poll would find.
+            found = engine.recv_medium(source, want, bytes);
+            if found == Bypass::Nothing {
+                found = Bypass::Closed;
+            }
+        }
         for look in 0..self.world.spin().polls() {
-            if found == Bypass::Closed {
-                found = engine.recv_medium(source, want, bytes);
-            }
-            if found == Bypass::Closed {
-                found = engine.recv_lines(pattern, bytes);
-            }
             match found {
                 Bypass::Received(status) => return Ok(status),
                 Bypass::Closed => break,
@@ -455,6 +456,12 @@ impl<'world> Endpoint<'world> {
                 Bypass::Nothing => spin_hint(),
             }
             found = engine.recv_short(source, want, bytes);
+            if found == Bypass::Closed {
+                found = engine.recv_medium(source, want, bytes);
+            }
+            if found == Bypass::Closed {
+                found = engine.recv_lines(pattern, bytes);
+            }
         }
         // SAFETY: `recv_posted` ends its use of the cursor before it returns, and `bytes` is
         // borrowed as long.
