@@ -30,6 +30,7 @@ COUNTED_FOR(4, 30)
 COUNTED_FOR(8, 40)
 COUNTED_FOR(16, 50)
 COUNTED_FOR(48, 60)
+COUNTED_FOR(64, 70)
 
 typedef void (*counted)(strait_world world, void *data);
 
@@ -45,7 +46,7 @@ struct length {
             strait_icount_c_recv_baton_##bytes                                                                         \
     }
 
-static const struct length LENGTHS[] = {LENGTH(0), LENGTH(4), LENGTH(8), LENGTH(16), LENGTH(48)};
+static const struct length LENGTHS[] = {LENGTH(0), LENGTH(4), LENGTH(8), LENGTH(16), LENGTH(48), LENGTH(64)};
 
 static void check(int is_good)
 {
@@ -97,7 +98,7 @@ static void run_matched(strait_world worlds[2])
 /* A stream one way, and then messages that are answered. */
 static void run(strait_world worlds[2], const struct length *length)
 {
-    unsigned char sent[48], received[48];
+    unsigned char sent[64], received[64];
     uint64_t answer = 0;
     for (int number = 0; number < 4 * CALLS; number++) {
         int is_counted = number / CALLS % 2 == 1, is_answered = number >= 2 * CALLS;

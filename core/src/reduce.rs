@@ -75,6 +75,34 @@ pub trait Reducible: sealed::Bits + Copy + 'static {
     ///
     /// Returns `None` if the operation is not defined for the type.
     fn function(op: Op) -> Option<fn(Self, Self) -> Self>;
+
+    /// Replaces each of `numbers` by the result of `op` on it and the number of `operands` in the
+    /// same place. Returns `None` without a change if the operation is not defined for the type.
+    ///
+    /// ```
+    /// use strait_core::reduce::{Op, Reducible as _};
+    ///
+    /// let mut numbers = [1, 2];
+    /// i32::combine(Op::Sum, &mut numbers, &[10, 10]);
+    /// assert_eq!(numbers, [11, 12]);
+    /// ```
+    fn combine(op: Op, numbers: &mut [Self], operands: &[Self]) -> Option<()> {
+        // Each operation has a loop of its own, which the compiler can turn into vectors.
+        macro_rules! loops {
+            ($($op:ident)*) => {
+                match op {
+                    $(Op::$op => {
+                        let function = Self::function(Op::$op)?;
+                        for (number, operand) in numbers.iter_mut().zip(operands) {
+                            *number = function(*number, *operand);
+                        }
+                    })*
+                }
+            };
+        }
+        loops! { Sum Prod Min Max And Or Xor BitAnd BitOr BitXor Replace NoOp }
+        Some(())
+    }
 }
 
 /// A number that supports compare-and-swap.
@@ -104,6 +132,7 @@ macro_rules! integers {
         impl Reducible for $number {
             const NAME: &'static str = stringify!($number);
 
+            #[inline(always)]
             fn function(op: Op) -> Option<fn(Self, Self) -> Self> {
                 Some(match op {
                     Op::Sum => Self::wrapping_add,
@@ -147,6 +176,7 @@ macro_rules! floats {
         impl Reducible for $number {
             const NAME: &'static str = stringify!($number);
 
+            #[inline(always)]
             fn function(op: Op) -> Option<fn(Self, Self) -> Self> {
                 Some(match op {
                     Op::Sum => |a, b| a + b,

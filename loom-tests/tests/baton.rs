@@ -44,7 +44,11 @@ impl End {
         let sent = if length <= SHORT_MAX {
             self.baton.send_short(sequence, key, &payload)
         } else {
-            self.baton.send(sequence, PacketKind::Eager, key, length, writer(&payload))
+            // Both ways to send must keep the order of the lines and the header.
+            match sequence.number() % 2 {
+                0 => self.baton.send_straight(sequence, key, &payload),
+                _ => self.baton.send(sequence, PacketKind::Eager, key, length, writer(&payload)),
+            }
         };
         self.next_out += u64::from(sent);
         sent

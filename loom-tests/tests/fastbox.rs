@@ -62,12 +62,13 @@ impl Sender {
         Self { stream, ring: Arc::clone(ring), end, next: stream.first }
     }
 
-    /// Sends the next message if the ring has room, by the short path or by the path that reads the
-    /// credit.
+    /// Sends the next message if the ring has room, by the short paths or by the path that reads
+    /// the credit.
     fn send(&mut self) -> bool {
         let (sequence, length) = (self.next, self.stream.length(self.next));
         let (key, payload) = (key(sequence), contents(sequence, length));
         let sent = length <= SHORT_MAX && self.end.send_short(place(sequence), key, &payload)
+            || length > SHORT_MAX && self.end.send_straight(place(sequence), key, &payload)
             || self
                 .end
                 .send(place(sequence), PacketKind::Eager, key, length, writer(&payload))
@@ -106,9 +107,19 @@ impl Receiver {
         let message = self.end.message();
         assert_eq!(message.key(), key(self.next));
         assert_eq!(read(&message, found.length()), contents(self.next, found.length()));
-        match found.length() {
-            ..=SHORT_MAX => self.end.release_short(),
-            length => self.end.release(length),
+        match (found.length(), self.end.straight(found.length())) {
+            (..=SHORT_MAX, _) => self.end.release_short(),
+            (length, Some(lines)) => {
+                let mut bytes = vec![0; length];
+                // SAFETY: this is the message that `peek` found, and it takes this many lines in a
+                // row.
+                unsafe {
+                    message.copy_straight(&mut bytes);
+                    self.end.release_straight(lines);
+                }
+                assert_eq!(bytes, contents(self.next, length));
+            }
+            (length, None) => self.end.release(length),
         }
         self.next += 1;
         true

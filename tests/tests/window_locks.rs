@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use strait::boot::SegmentConfig;
 use strait::{
-    Assert, Error, Fault, Group, LockDesign, LockMode, LockPolicy, LockType, Nodes, Window,
+    Assert, Error, Fault, Group, LockDesign, LockMode, LockPolicy, LockType, Nodes, Op, Window,
     WindowError, WindowOptions, World,
 };
 use strait_tests::{Ranks, die, report, threads_on};
@@ -106,6 +106,43 @@ fn each_design(body: fn(&World, &Window<'_>)) {
             threads_on(SegmentConfig::new(3), &Nodes::blocks(3, nodes).unwrap(), move |world| {
                 let window = window(&world, design);
                 body(&world, &window);
+                window.free().unwrap();
+                world.finalize().unwrap();
+            });
+        }
+    }
+}
+
+/// Ranks 0 and 1 share the locks of all members, and each wants one that a third rank waits for,
+/// behind the other of the two.
+#[test]
+fn sharers_of_all_locks_do_not_wait_for_each_other() {
+    for nodes in [1, 2] {
+        for design in LockDesign::ALL {
+            threads_on(SegmentConfig::new(4), &Nodes::blocks(4, nodes).unwrap(), move |world| {
+                let window = window(&world, design);
+                let (rank, endpoint) = (world.rank(), world.endpoint());
+                let add = |target| window.accumulate(&[1_u64], target, 0, Op::Sum).unwrap();
+                if rank < 2 {
+                    window.lock_all(Assert::NONE).unwrap();
+                    add(2 + rank);
+                    window.flush(2 + rank).unwrap();
+                }
+                endpoint.barrier().unwrap();
+                if rank >= 2 {
+                    window.lock(Exclusive, 5 - rank, Assert::NONE).unwrap();
+                }
+                endpoint.barrier().unwrap();
+                if rank < 2 {
+                    add(3 - rank);
+                    window.unlock_all().unwrap();
+                } else {
+                    add(5 - rank);
+                    window.unlock(5 - rank).unwrap();
+                }
+                endpoint.barrier().unwrap();
+                let sum: u64 = window.local().load(0).unwrap();
+                assert_eq!(sum, if rank < 2 { 0 } else { 3 }, "{design:?} on {nodes} nodes");
                 window.free().unwrap();
                 world.finalize().unwrap();
             });

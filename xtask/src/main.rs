@@ -22,6 +22,7 @@ mod mutants;
 mod no_std;
 mod package;
 mod parallel;
+mod peers;
 mod qemu;
 mod release;
 mod sanitize;
@@ -91,6 +92,9 @@ enum Command {
     Launchers,
     /// Run unmodified MPICH, Open MPI and Intel MPI on the libfabric provider.
     Mpi,
+    /// Measure what programs do over Strait and over each MPI that can be installed
+    /// (docs/patterns.md).
+    Peers(peers::Options),
     /// Build the libfabric provider and put it where `strait mpi-env` finds it.
     Provider {
         /// Let it reach other hosts through RDMA devices. Needs cmake and libclang to build, and
@@ -172,6 +176,7 @@ fn main() -> ExitCode {
         Command::Unit { quick } => unit::run(&shell, quick),
         Command::Launchers => launchers::run(&shell),
         Command::Mpi => mpi::run(&shell),
+        Command::Peers(options) => peers::run(&shell, &options),
         Command::Provider { verbs } => mpi::provider(&shell, verbs),
         Command::Ffi => ffi::run(&shell),
         Command::Install { prefix, verbs } => install::run(&shell, &prefix, verbs),

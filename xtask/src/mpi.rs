@@ -29,27 +29,25 @@ pub(crate) const PROVIDER: &str = "libstrait-fi.so";
 const LIMIT: u32 = 120;
 
 /// The Python packages of one MPI.
-struct Mpi {
+pub(crate) struct Mpi {
     /// The name in `strait mpi-env`.
     name: &'static str,
-    packages: &'static [&'static str],
+    pub(crate) packages: &'static [&'static str],
     /// Arguments of its `mpiexec`.
     options: &'static str,
     /// The MPI with the compiler that builds its programs. The two have one binary interface.
     compiler: &'static str,
 }
 
-const MPICH: Mpi =
+pub(crate) const MPICH: Mpi =
     Mpi { name: "mpich", packages: &["mpich==5.0.2"], options: "", compiler: "mpich" };
+
+/// The packages of Open MPI.
+pub(crate) const OPEN_MPI: &[&str] = &["openmpi>=5,<6"];
 
 const MPIS: [Mpi; 3] = [
     MPICH,
-    Mpi {
-        name: "openmpi",
-        packages: &["openmpi>=5,<6"],
-        options: "--oversubscribe",
-        compiler: "openmpi",
-    },
+    Mpi { name: "openmpi", packages: OPEN_MPI, options: "--oversubscribe", compiler: "openmpi" },
     Mpi { name: "intel", packages: &["impi-rt"], options: "", compiler: "mpich" },
 ];
 
@@ -258,7 +256,7 @@ fn route<'a>(
 }
 
 /// Returns a Python environment with these packages, which the first call makes.
-fn home(shell: &Shell, name: &str, packages: &[&str]) -> Result<PathBuf, Stop> {
+pub(crate) fn home(shell: &Shell, name: &str, packages: &[&str]) -> Result<PathBuf, Stop> {
     let home = shell.target().join("mpi").join(name);
     let complete = home.join("complete");
     if !complete.is_file() {

@@ -83,7 +83,7 @@ impl<M: Memory + Clone> Engine<M> {
 
     /// Delivers a dequeued cell and returns the cell to its owner. On an error the cell is
     /// untouched.
-    fn deliver_cell(&mut self, cell: CellIndex) -> Result<(), ProgressError> {
+    pub(super) fn deliver_cell(&mut self, cell: CellIndex) -> Result<(), ProgressError> {
         let pointer = self.segment.cell(cell);
         // SAFETY: the cell was dequeued by us and not given back yet.
         let head = unsafe { Cell::read_head(pointer) };
@@ -98,6 +98,13 @@ impl<M: Memory + Clone> Engine<M> {
             }
         }
         self.deliver(packet)?;
+        self.end_cell(cell, &head);
+        Ok(())
+    }
+
+    /// Counts the packet in a cell, which was read, and returns the cell to its owner.
+    pub(super) fn end_cell(&mut self, cell: CellIndex, head: &CellHead) {
+        let source = head.source;
         let peer = &mut self.peers[source as usize];
         peer.paths.count_in();
         if head.flags & CellHead::FASTBOX_OPEN != 0
@@ -110,11 +117,10 @@ impl<M: Memory + Clone> Engine<M> {
         self.segment.rank_block(owner).free_queue.push(&self.segment, cell);
         // The owner may sleep because it lacks this very cell.
         self.notify(owner);
-        Ok(())
     }
 
     /// Checks the head of a cell and returns its packet.
-    fn parse(&self, head: &CellHead, cell: NonNull<Cell>) -> Result<Packet, Corrupt> {
+    pub(super) fn parse(&self, head: &CellHead, cell: NonNull<Cell>) -> Result<Packet, Corrupt> {
         let config = self.segment.plan().config();
         if head.source >= config.ranks {
             return Err(Corrupt::Source { found: head.source, ranks: config.ranks });

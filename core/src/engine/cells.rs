@@ -80,6 +80,16 @@ impl<M: Memory + Clone> CellPool<M> {
         }
     }
 
+    /// Returns whether any cell came back since the last call or since the last send that lacked a
+    /// cell.
+    pub(super) fn came_back(&mut self, segment: &Segment) -> Result<bool, Corrupt> {
+        let came = segment.rank_block(self.rank).free_queue.has_cells();
+        if came {
+            self.collect(segment)?;
+        }
+        Ok(came)
+    }
+
     /// Returns the number of cells that are with `destination`, by the record.
     pub(super) fn out_with(&self, destination: u32) -> usize {
         self.whereabouts.iter().filter(|with| **with == destination).count()

@@ -58,6 +58,7 @@ impl<M: Memory + Clone> Engine<M> {
             self.note_death(rank);
         }
         let fault = how.fault(rank);
+        self.any_gone = true;
         let peer = &mut self.peers[rank as usize];
         peer.leave(how);
         let arriving = peer.arriving.give_up();
@@ -87,6 +88,7 @@ impl<M: Memory + Clone> Engine<M> {
     /// Marks `rank` as a rank on another node that cannot be reached. Operations with it fail to
     /// start. Call this before the first operation with the rank.
     pub fn set_unreachable(&mut self, rank: u32) {
+        self.any_gone = true;
         self.peers[rank as usize].set_unreachable();
     }
 
@@ -94,6 +96,14 @@ impl<M: Memory + Clone> Engine<M> {
     #[must_use]
     pub fn has_peer(&self, rank: u32) -> bool {
         self.peers.get(rank as usize).is_some()
+    }
+
+    /// Returns whether any rank of the segment has ended its communication, or was out of reach at
+    /// some time. A caller that waits for many ranks asks this first.
+    #[inline]
+    #[must_use]
+    pub const fn is_any_gone(&self) -> bool {
+        self.any_gone
     }
 
     /// Returns how `rank` ended its communication, if it did.

@@ -247,7 +247,7 @@ impl<M: Memory + Clone> Engine<M> {
         match met {
             Some(Some(())) => {}
             None if length <= SHORT_MAX => self.keep_short(envelope, message, length)?,
-            // The receive has no room in one piece, or has sent an RTR; or the message needs memory.
+            // The receive has no room in one piece or has sent an RTR, or the message needs memory.
             None | Some(None) => return self.take_from_fastbox(source),
         }
         self.peers[source as usize].paths.release_next(by_baton, length);

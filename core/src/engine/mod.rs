@@ -161,6 +161,7 @@ mod inbound;
 mod inbox;
 mod large_paths;
 mod leaving;
+mod line_room;
 mod lines;
 mod matched_probe;
 mod message;
@@ -175,6 +176,7 @@ mod peer;
 mod peer_parcels;
 mod pull_request;
 mod pull_requests;
+mod queued_receive;
 mod rank_list;
 mod reassembly;
 mod receive;
@@ -192,6 +194,7 @@ mod short_paths;
 mod short_receive;
 mod speculation;
 mod started;
+mod straight_receive;
 #[cfg(test)]
 mod testing;
 mod tickets;
@@ -214,9 +217,9 @@ pub use request::{
 };
 pub use rtrs::Rtrs;
 pub use short_receive::{Bypass, Want};
-pub use started::{Mark, Received, ReceivedShort, Sent, SentShort};
+pub use started::{LineRoom, Mark, Received, ReceivedShort, Sent, SentShort};
 pub use tickets::{Ticket, Ticketed};
-pub use tuning::Tuning;
+pub use tuning::{LINES_FIRST, Tuning};
 
 use crate::layout::Segment;
 use crate::matching::PostedQueue;
@@ -249,6 +252,7 @@ pub struct Engine<M: Memory + Clone> {
     transfers: Transfers<M>,
     network: Network<M>,
     stopped: bool,
+    any_gone: bool,
     memory: M,
 }
 
@@ -303,6 +307,7 @@ impl<M: Memory + Clone> Engine<M> {
             pulls: PullRequests::new(memory.clone()),
             network: Network::new(&memory, ranks)?,
             stopped: false,
+            any_gone: false,
             segment,
             rank,
             tuning: tuning.within_limits(),

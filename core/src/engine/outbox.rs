@@ -129,6 +129,11 @@ impl<M: Memory + Clone> Outbox<M> {
         self.cells.take(segment, destination)
     }
 
+    /// Returns whether receivers have given cells back since the last look.
+    pub(super) fn cells_came_back(&mut self, segment: &Segment) -> Result<bool, Corrupt> {
+        self.cells.came_back(segment)
+    }
+
     /// Returns a cell that was taken and not sent.
     pub(super) fn put_back(&mut self, cell: CellIndex) {
         self.cells.put_back(cell);

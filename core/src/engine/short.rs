@@ -27,6 +27,27 @@ impl<M: Memory + Clone> Engine<M> {
         if peer.wants_bell() { SentShort::ToSleeper } else { SentShort::Yes }
     }
 
+    /// Sends a message of more than [`SHORT_MAX`] bytes that goes by lines, if that needs nothing
+    /// but enough free lines in a row.
+    ///
+    /// The receiver's wish to keep messages is read where the short path stops: what leaves before
+    /// is bounded by the lines of the fastbox.
+    #[inline(always)]
+    #[must_use]
+    pub fn send_straight(&mut self, destination: u32, key: Key, payload: &[u8]) -> SentShort {
+        let Some(peer) = self.peers.get_mut(destination as usize) else { return SentShort::No };
+        if payload.len() <= SHORT_MAX
+            || !self.tuning.by_lines_first(payload.len())
+            || key.tag() > TAG_MAX
+            || !peer.paths.send_straight(key, payload)
+        {
+            return SentShort::No;
+        }
+        peer.eager.set(key);
+        peer.paths.count_out();
+        if peer.wants_bell() { SentShort::ToSleeper } else { SentShort::Yes }
+    }
+
     /// Sends any message that goes by baton, through the fastbox or in one parcel. Unlike
     /// [`Engine::send_short`], it also continues where the ring's short path stops.
     #[inline(never)]

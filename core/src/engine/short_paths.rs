@@ -7,6 +7,8 @@
 use core::ops::RangeInclusive;
 use core::ptr::NonNull;
 
+use super::LineRoom;
+use super::line_room::CreditSeen;
 use crate::layout::Segment;
 use crate::shm::{Baton, FastboxReceiver, FastboxSender, LineMessage};
 use crate::wire::{Corrupt, Key, KindLength, MORE_PER_LINE, PacketKind, SHORT_MAX, Sequence};
@@ -37,6 +39,8 @@ pub(super) struct ShortPaths {
     /// one.
     fastbox_in: FastboxReceiver,
     fastbox: FastboxState,
+    /// What a sender that waited for lines has seen.
+    credit: CreditSeen,
     /// Whether baton and fastbox may be used: `fastbox` is [`FastboxState::Open`] and no send
     /// waits.
     open: bool,
@@ -69,6 +73,7 @@ impl ShortPaths {
             next_in: Sequence::first(peer, rank),
             fastbox_in: FastboxReceiver::new(segment.empty_fastbox()),
             fastbox: FastboxState::Unopened,
+            credit: CreditSeen::new(),
             open: false,
             inbox_open: false,
             baton_found: false,
@@ -213,6 +218,28 @@ impl ShortPaths {
             || self.fastbox_out.send_short(self.next_out, key, payload)
     }
 
+    /// Sends a message of more than [`SHORT_MAX`] bytes through the fastbox, if that needs no look
+    /// at the credit, or by the baton if that is better and this rank has it. The caller counts it.
+    #[inline(always)]
+    pub(super) fn send_straight(&mut self, key: Key, payload: &[u8]) -> bool {
+        if payload.len() > *RING_FIRST.end() && self.baton.may_send(payload.len()) {
+            return self.baton.send_straight(self.next_out, key, payload);
+        }
+        self.fastbox_out.send_straight(self.next_out, key, payload)
+    }
+
+    /// Returns whether the fastbox has room for a message of `length` bytes, or what else a sender
+    /// sees that waits for room.
+    pub(super) fn look_for_room(&mut self, length: usize) -> Result<LineRoom, Corrupt> {
+        let (consumed, has_room) = self.fastbox_out.look_for_room(length)?;
+        Ok(self.credit.judge(consumed, has_room))
+    }
+
+    /// Notes that a wait for lines was in vain.
+    pub(super) const fn give_up_waiting(&mut self) {
+        self.credit.give_up();
+    }
+
     /// Sends a whole message by the baton or through the fastbox, whichever has room. The better of
     /// the two is tried first. The caller counts it.
     #[inline(always)]
@@ -301,6 +328,29 @@ impl ShortPaths {
     #[inline(always)]
     pub(super) fn prefetch(&self, length: usize) {
         self.baton.prefetch(length);
+    }
+
+    /// Fetches the further lines of a message of `length` bytes from the peer that may be under
+    /// way, if such messages come through the fastbox. So these lines and the first one move at the
+    /// same time.
+    #[inline(always)]
+    pub(super) fn prefetch_next(&self, length: usize) {
+        if RING_FIRST.contains(&length) {
+            self.fastbox_in.prefetch(length);
+        }
+    }
+
+    /// Copies the next packet from the peer, which the fastbox has, into `buffer` of its length,
+    /// and ends its reading. Returns false, and does nothing, if it reaches the ring's end.
+    #[inline(always)]
+    pub(super) fn take_straight(&mut self, buffer: &mut [u8]) -> bool {
+        let Some(lines) = self.fastbox_in.straight(buffer.len()) else { return false };
+        // SAFETY: the message's lines are in a row.
+        unsafe { self.fastbox_in.message().copy_straight(buffer) };
+        // SAFETY: this is the message of that length.
+        unsafe { self.fastbox_in.release_straight(lines) };
+        self.next_in += 1;
+        true
     }
 
     /// Ends the reading of the next packet from the peer.

@@ -43,6 +43,20 @@ pub enum SentShort {
     ToSleeper,
 }
 
+/// What a sender sees of a receiver that had too few free lines for a message.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum LineRoom {
+    /// The message has room now.
+    Free,
+    /// The receiver has taken packets of this rank since the last look. It will soon take more.
+    Moving,
+    /// Nothing has changed since the last look.
+    Full,
+    /// It is of no use to wait: the message does not go by lines, the receiver sleeps or has told
+    /// this rank to keep its messages, or a wait for the same lines was in vain.
+    Useless,
+}
+
 /// A message through the fastbox: the number of lines that are consumed once it is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Mark(pub(super) u64);

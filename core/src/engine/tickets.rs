@@ -1,8 +1,8 @@
 //! Tickets: names of requests that an embedder may keep for ever.
 //!
 //! A [`RequestId`] is only valid until its request ends, since a later request gets the same
-//! number. A ticket has a generation as well, so that a stale one is recognised. Interfaces whose
-//! callers hold names that nothing checks are built on tickets: the C interface's handles.
+//! number. A ticket has a generation as well, so that a stale one is recognised. The handles
+//! of the C interface are built on tickets.
 
 use super::request::RequestState;
 use super::{Engine, Outcome, Owner, RequestId, Status};

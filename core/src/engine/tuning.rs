@@ -45,7 +45,7 @@ impl Default for Tuning {
 }
 
 /// Longest message that goes by lines although parcels are here, in bytes.
-pub(super) const LINES_FIRST: usize = 1024;
+pub const LINES_FIRST: usize = 1024;
 
 impl Tuning {
     /// Returns whether messages of `length` bytes are announced to any peer, on this node or

@@ -44,7 +44,8 @@ macro_rules! calls {
             }
 
             /// Returns the name that users know.
-            const fn words(self) -> &'static str {
+            #[must_use]
+            pub const fn words(self) -> &'static str {
                 match self {
                     $(Self::$name => $words,)+
                 }

@@ -5,6 +5,10 @@
 //! together. A request for a shared lock therefore does not overtake an earlier exclusive one, even
 //! while other members share the lock. A grant never waits. A member that cannot have the lock yet
 //! stays in the queue, and is granted the lock when others release it.
+//!
+//! A member that has other locks of the window overtakes with [`LockRequest::ShareAhead`]. Without
+//! that, two members in `lock_all` could wait for each other for ever: each would wait behind an
+//! exclusive request, which waits for the lock that the other member shares.
 
 use core::fmt;
 
@@ -15,6 +19,9 @@ use super::LockType;
 pub enum LockRequest {
     /// Acquire the lock.
     Lock(LockType),
+    /// Share the lock, ahead of the exclusive requests that wait. For members that have, or may
+    /// have, locks of other members.
+    ShareAhead,
     /// Release the lock.
     Unlock,
 }
@@ -83,6 +90,11 @@ impl<E: AsRef<[LockMember]> + AsMut<[LockMember]>> LockManager<E> {
                 *entry = LockMember { state: MemberState::Waits(lock_type), next: None };
                 self.join(origin);
             }
+            (MemberState::Away, LockRequest::ShareAhead) => {
+                let next = self.ends.map(|(first, _)| first);
+                *entry = LockMember { state: MemberState::Waits(LockType::Shared), next };
+                self.ends = Some((origin, self.ends.map_or(origin, |(_, last)| last)));
+            }
             (MemberState::Holds(lock_type), LockRequest::Unlock) => {
                 entry.state = MemberState::Away;
                 self.give_back(lock_type);
@@ -106,9 +118,10 @@ impl<E: AsRef<[LockMember]> + AsMut<[LockMember]>> LockManager<E> {
         admits.then_some((first, lock_type))
     }
 
-    /// Grants the lock to the first member in the queue.
-    pub fn grant(&mut self) {
-        let Some((origin, lock_type)) = self.leave() else { return };
+    /// Grants the lock to a member in the queue. It was the first when the work on its request
+    /// began.
+    pub fn grant(&mut self, origin: u32) {
+        let Some(lock_type) = self.leave(origin) else { return };
         self.entries.as_mut()[origin as usize].state = MemberState::Holds(lock_type);
         match lock_type {
             LockType::Shared => self.sharers += 1,
@@ -116,10 +129,10 @@ impl<E: AsRef<[LockMember]> + AsMut<[LockMember]>> LockManager<E> {
         }
     }
 
-    /// Removes the first member from the queue without a grant. It has the lock elsewhere, or looks
-    /// for it there.
-    pub fn dismiss(&mut self) {
-        self.leave();
+    /// Removes a member from the queue without a grant. It has the lock elsewhere, or looks for it
+    /// there.
+    pub fn dismiss(&mut self, origin: u32) {
+        self.leave(origin);
     }
 
     /// Removes a member that has died from the queue, and revokes its lock. Returns the type of the
@@ -170,16 +183,14 @@ impl<E: AsRef<[LockMember]> + AsMut<[LockMember]>> LockManager<E> {
         };
     }
 
-    /// Removes the first member from the queue.
-    fn leave(&mut self) -> Option<(u32, LockType)> {
-        let (first, last) = self.ends?;
-        let entry = &mut self.entries.as_mut()[first as usize];
-        let next = entry.next.take();
-        self.ends = next.map(|next| (next, last));
-        match core::mem::take(&mut entry.state) {
-            MemberState::Waits(lock_type) => Some((first, lock_type)),
-            MemberState::Away | MemberState::Holds(_) => None,
-        }
+    /// Removes a member from the queue, and returns the lock that it waited for. Returns `None` if
+    /// the member does not wait.
+    fn leave(&mut self, origin: u32) -> Option<LockType> {
+        let entry = self.entries.as_mut().get_mut(origin as usize)?;
+        let MemberState::Waits(lock_type) = entry.state else { return None };
+        entry.state = MemberState::Away;
+        self.cut(origin);
+        Some(lock_type)
     }
 
     /// Removes a member from any position in the queue.
@@ -201,6 +212,7 @@ impl<E: AsRef<[LockMember]> + AsMut<[LockMember]>> LockManager<E> {
 
 #[cfg(all(test, not(strait_loom)))]
 mod tests {
+    use std::vec;
     use std::vec::Vec;
 
     use super::LockType::{Exclusive, Shared};
@@ -213,7 +225,7 @@ mod tests {
     fn served(manager: &mut LockManager<[LockMember; 6]>) -> Vec<u32> {
         let mut served = Vec::new();
         while let Some((origin, _)) = manager.first() {
-            manager.grant();
+            manager.grant(origin);
             served.push(origin);
         }
         served
@@ -235,6 +247,45 @@ mod tests {
         assert_eq!(served(&mut manager), [3, 4]);
         manager.handle(3, LockRequest::Unlock).unwrap();
         manager.handle(4, LockRequest::Unlock).unwrap();
+        assert!(manager.is_idle());
+    }
+
+    #[test]
+    fn a_member_with_other_locks_shares_ahead_of_exclusive_requests() {
+        let mut manager = manager();
+        manager.handle(0, LockRequest::Lock(Shared)).unwrap();
+        manager.handle(1, LockRequest::Lock(Exclusive)).unwrap();
+        manager.handle(2, LockRequest::Lock(Shared)).unwrap();
+        assert_eq!(served(&mut manager), [0]);
+        manager.handle(3, LockRequest::ShareAhead).unwrap();
+        assert_eq!(served(&mut manager), [3]);
+        for holder in [3, 0] {
+            manager.handle(holder, LockRequest::Unlock).unwrap();
+        }
+        assert_eq!(served(&mut manager), [1]);
+        manager.handle(3, LockRequest::ShareAhead).unwrap();
+        assert_eq!(served(&mut manager), [], "no member shares an exclusive lock");
+        manager.handle(1, LockRequest::Unlock).unwrap();
+        assert_eq!(served(&mut manager), [3, 2]);
+        manager.handle(2, LockRequest::Unlock).unwrap();
+        manager.handle(3, LockRequest::Unlock).unwrap();
+        manager.handle(4, LockRequest::ShareAhead).unwrap();
+        assert_eq!((served(&mut manager), manager.held(4)), (vec![4], Some(Shared)));
+    }
+
+    #[test]
+    fn a_member_behind_the_first_is_granted_or_dismissed_too() {
+        let mut manager = manager();
+        for origin in 0..3 {
+            manager.handle(origin, LockRequest::Lock(Exclusive)).unwrap();
+        }
+        manager.grant(1);
+        assert_eq!((manager.held(1), manager.first()), (Some(Exclusive), None));
+        manager.dismiss(2);
+        manager.dismiss(2);
+        manager.handle(1, LockRequest::Unlock).unwrap();
+        assert_eq!(served(&mut manager), [0]);
+        manager.handle(0, LockRequest::Unlock).unwrap();
         assert!(manager.is_idle());
     }
 

@@ -157,6 +157,13 @@ impl Migration {
         )
     }
 
+    /// Returns true if the request may be dropped and begun anew: it has taken no word, and no
+    /// device accesses one for it.
+    #[must_use]
+    pub const fn is_at_start(&self) -> bool {
+        matches!(self.step, MigrationState::TakingCpu | MigrationState::Blocked(_))
+    }
+
     /// Returns true if the member has died since the request began.
     #[must_use]
     pub const fn is_abandoned(&self) -> bool {

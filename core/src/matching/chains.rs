@@ -134,7 +134,8 @@ impl<N: Node, M: Memory> Chains<N, M> {
     /// The class in which the links of an unfiled node lead through the unfiled nodes.
     const UNFILED: ClassOf<N> = N::Selector::CLASSES[0];
 
-    /// Adds `node` behind all others, in no bin. Returns its handle. Without memory nothing changes.
+    /// Adds `node` behind all others, in no bin. Returns its handle. Without memory nothing
+    /// changes.
     #[inline(always)]
     pub(super) fn insert_unfiled(
         &mut self,

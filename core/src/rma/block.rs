@@ -2,9 +2,9 @@
 
 use core::ptr::NonNull;
 
-use super::{AttachmentTable, Signal};
+use super::{AttachmentTable, Signal, StripeBias};
 use crate::lock::{LockWords, RevocableLock};
-use crate::sync::CACHE_LINE;
+use crate::sync::{AtomicU64, CACHE_LINE};
 
 /// Number of locks of one part.
 pub const STRIPES: usize = 16;
@@ -18,11 +18,13 @@ pub const STRIPE: usize = 16 * 1024;
 /// | offset | bytes                         | field              | written by              |
 /// |-------:|-------------------------------|--------------------|-------------------------|
 /// |      0 | 64 · 16                       | `stripes`          | any member              |
-/// |   1024 | 8 · members, rounded up to 64 | `posts`            | the member in the place |
+/// |   1024 | 64                            | `revoked`          | any member              |
+/// |   1088 | 8 · members, rounded up to 64 | `posts`            | the member in the place |
 /// |        | 8 · members, rounded up to 64 | `completions`      | the member in the place |
 /// |        | 8 · members, rounded up to 64 | `acknowledgements` | the member in the place |
 /// |        | 40 · 63                       | `attachments`      | this member             |
 /// |        | [`LockWords::bytes`]          | [`LockWords`]      | any member              |
+/// |        | 8 · members, rounded up to 64 | `biases`           | the member in the place |
 ///
 /// - `stripes` are the locks of accumulates to this member's part, each on its own line.
 /// - `posts` has the exposure that the member in each place has posted for this one.
@@ -31,6 +33,7 @@ pub const STRIPE: usize = 16 * 1024;
 ///   carried out.
 /// - `attachments` describes the memory that this member has attached, if the window is dynamic.
 /// - [`LockWords`] are the words of passive synchronisation.
+/// - `revoked` and `biases` are the words of [`StripeBias`].
 #[derive(Clone, Copy, Debug)]
 pub struct WindowBlock {
     base: NonNull<u8>,
@@ -41,7 +44,15 @@ impl WindowBlock {
     /// Returns the size in bytes of a block in a window of `members` members.
     #[must_use]
     pub const fn bytes(members: u32) -> usize {
+        Self::biases_offset(members) + Self::row(members)
+    }
+
+    const fn biases_offset(members: u32) -> usize {
         Self::locks_offset(members) + LockWords::bytes(members)
+    }
+
+    const fn revoked_offset() -> usize {
+        STRIPES * CACHE_LINE
     }
 
     /// Returns the offset of the words of passive synchronisation in a block, in a window of
@@ -53,7 +64,7 @@ impl WindowBlock {
     }
 
     const fn posts_offset() -> usize {
-        STRIPES * CACHE_LINE
+        Self::revoked_offset() + CACHE_LINE
     }
 
     const fn completions_offset(members: u32) -> usize {
@@ -124,6 +135,20 @@ impl WindowBlock {
         // SAFETY: the offset lies within the block (contract of `new`), and any bytes are a valid
         // atomic.
         unsafe { self.base.add(Self::stripe_offset(offset)).cast().as_ref() }
+    }
+
+    /// Returns the words that say which accumulates take the locks of stripes.
+    #[inline(always)]
+    #[must_use]
+    pub const fn bias(&self) -> StripeBias<'_> {
+        // SAFETY: the words lie within the block (contract of `new`), and any bytes are valid
+        // atomics.
+        unsafe {
+            let words = self.base.add(Self::biases_offset(self.members)).cast::<AtomicU64>();
+            let members = NonNull::slice_from_raw_parts(words, self.members as usize);
+            let revoked = self.base.add(Self::revoked_offset()).cast();
+            StripeBias::new(revoked.as_ref(), members.as_ref())
+        }
     }
 
     /// Returns the words of passive synchronisation.
@@ -211,10 +236,18 @@ mod tests {
             }
             assert!(block.attachments().fill(Attachment::default()).is_some());
             for place in 0..members {
+                let stripe = StripeBias::stripe(place as usize * STRIPE);
+                assert_eq!(block.bias().acquire(place, 0, stripe), stripe);
+            }
+            assert_eq!(block.bias().revoke(0, 1, u64::MAX), 0);
+            for place in 0..members {
                 assert_eq!(block.posts(place).number(), u64::from(place) + 1);
                 assert_eq!(block.completions(place).number(), u64::from(place) + 100);
                 assert_eq!(block.acknowledgements(place).number(), u64::from(place) + 200);
+                let share = LockWords::share_offset(place);
+                assert_eq!(block.locks().at(share).access(crate::lock::WordAccess::Read), 0);
             }
+            assert_eq!(block.locks().at(LockWords::CPU).access(crate::lock::WordAccess::Read), 0);
         }
     }
 }

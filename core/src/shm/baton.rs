@@ -20,7 +20,7 @@
 
 use core::ptr::NonNull;
 
-use super::line::{Line, LineMessage, lines_for, write_message, write_short};
+use super::line::{Line, LineMessage, lines_for, write_message, write_short, write_straight};
 use crate::sync::Ordering::{Acquire, Release};
 use crate::sync::{Step, order, prefetch, reached};
 use crate::wire::{HeaderWord, Key, KindLength, PacketKind, Sequence};
@@ -105,6 +105,29 @@ impl Baton {
         true
     }
 
+    /// Returns whether a message of `length` bytes may be sent.
+    #[inline(always)]
+    #[must_use]
+    pub const fn may_send(&self, length: usize) -> bool {
+        self.state == HELD | OPEN && lines_for(length) <= self.count
+    }
+
+    /// Sends a whole message of more than [`super::SHORT_MAX`] bytes. Returns false, without
+    /// sending, unless [`Baton::may_send`].
+    #[inline(always)]
+    #[must_use]
+    pub fn send_straight(&mut self, sequence: Sequence, key: Key, payload: &[u8]) -> bool {
+        debug_assert!(payload.len() > super::SHORT_MAX);
+        if !self.may_send(payload.len()) {
+            return false;
+        }
+        // SAFETY: the lines are valid (contract of `new`) and ours, since this rank holds the
+        // baton. They are enough for the message.
+        unsafe { write_straight(self.lines, key, payload) };
+        self.pass(HeaderWord::new(sequence, PacketKind::Eager, payload.len()));
+        true
+    }
+
     /// Sends a message that `fill` writes piece by piece: `fill(destination, offset, length)` must
     /// write the whole piece of the payload at `offset`.
     ///
@@ -118,7 +141,7 @@ impl Baton {
         length: usize,
         fill: impl Fn(NonNull<u8>, usize, usize),
     ) -> bool {
-        if self.state != HELD | OPEN || lines_for(length) > self.count {
+        if !self.may_send(length) {
             return false;
         }
         // SAFETY: the lines are valid (contract of `new`) and ours, since this rank holds the

@@ -13,9 +13,9 @@
 
 use core::ptr::NonNull;
 
-use super::line::{Line, LineMessage, lines_for, write_message, write_short};
+use super::line::{Line, LineMessage, lines_for, write_message, write_short, write_straight};
 use crate::sync::Ordering::{Acquire, Release};
-use crate::sync::{AtomicU64, CacheLine, Step, order, reached};
+use crate::sync::{AtomicU64, CacheLine, Step, order, prefetch, reached};
 use crate::wire::{Corrupt, HeaderWord, Key, KindLength, PacketKind, Sequence};
 
 /// The address of a fastbox.
@@ -139,6 +139,32 @@ impl FastboxSender {
         true
     }
 
+    /// Sends a whole message of more than [`super::SHORT_MAX`] bytes. Returns false, without
+    /// sending, if the end is shut or fewer lines than the message takes are before the next stop.
+    /// Like [`FastboxSender::send_short`], it reads no credit and never wraps around the ring.
+    #[inline(always)]
+    #[must_use]
+    pub fn send_straight(&mut self, sequence: Sequence, key: Key, payload: &[u8]) -> bool {
+        debug_assert!(payload.len() > super::SHORT_MAX);
+        let lines = lines_for(payload.len());
+        if lines_between(self.next, self.stop) < u64::from(lines) {
+            return false;
+        }
+        // SAFETY: the lines from `next` to `stop` are in the ring, which is valid (contract of
+        // `FastboxPtr::new`), and the credit makes them ours. There are enough of them.
+        unsafe { write_straight(self.next, key, payload) };
+        reached(Step::FastboxFilled);
+        let header = HeaderWord::new(sequence, PacketKind::Eager, payload.len());
+        // SAFETY: `next` still points to the first of those lines.
+        // ORDER fastbox/5 again: Release, pairs with fastbox/2: every line of the message comes
+        //   before its header.
+        unsafe { self.next.as_ref() }.header.store(header.0, order("fastbox/5", Release));
+        reached(Step::FastboxSent);
+        // SAFETY: the result is at most `stop`, which is at most one past the ring's last line.
+        self.next = unsafe { self.next.add(lines as usize) };
+        true
+    }
+
     /// Sends a message of up to [`crate::wire::FASTBOX_LENGTH_MAX`] bytes, which `fill` writes
     /// piece by piece.
     ///
@@ -192,6 +218,17 @@ impl FastboxSender {
     pub fn consumed(&mut self) -> Result<u64, Corrupt> {
         self.read_credit()?;
         Ok(self.granted - u64::from(self.ring.count))
+    }
+
+    /// Returns the number of lines that the receiver has reported as consumed, and whether a
+    /// message of `length` bytes has room.
+    ///
+    /// # Errors
+    ///
+    /// [`Corrupt::Credit`] if the receiver's credit is impossible.
+    pub fn look_for_room(&mut self, length: usize) -> Result<(u64, bool), Corrupt> {
+        let consumed = self.consumed()?;
+        Ok((consumed, self.granted - self.sent() >= u64::from(lines_for(length))))
     }
 
     /// Reads the receiver's credit.
@@ -303,6 +340,41 @@ impl FastboxReceiver {
     #[must_use]
     pub const fn holds(&self, length: usize) -> bool {
         lines_for(length) <= self.ring.count
+    }
+
+    /// Returns the number of lines of a message of `length` bytes, if they are in a row before the
+    /// ring's end.
+    #[inline(always)]
+    #[must_use]
+    pub fn straight(&self, length: usize) -> Option<u32> {
+        let lines = lines_for(length);
+        (u64::from(lines) < lines_between(self.next, self.ring.end)).then_some(lines)
+    }
+
+    /// Returns the lines of a message that is [straight](FastboxReceiver::straight); faster than
+    /// [`FastboxReceiver::release`].
+    ///
+    /// # Safety
+    ///
+    /// [`FastboxReceiver::straight`] returned `lines` for the message that the last `peek` found.
+    #[inline(always)]
+    pub unsafe fn release_straight(&mut self, lines: u32) {
+        // SAFETY: the message ends before the ring does (contract of `release_straight`).
+        self.next = unsafe { self.next.add(lines as usize) };
+        if self.next >= self.stop {
+            let beyond = lines_between(self.stop, self.next);
+            self.give_credit(self.next, self.consumed_at_stop + beyond);
+        }
+    }
+
+    /// Prefetches the lines but the first of a message of `length` bytes that may arrive next.
+    #[inline(always)]
+    pub fn prefetch(&self, length: usize) {
+        let mut line = self.next;
+        for _ in 1..lines_for(length).min(self.ring.count) {
+            line = self.ring.after(line, 1);
+            prefetch(line);
+        }
     }
 
     /// Returns the lines of the message that the last `peek` found to the sender.

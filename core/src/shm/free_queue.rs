@@ -82,6 +82,14 @@ impl FreeQueue {
         }
     }
 
+    /// Returns whether there are cells to [take](FreeQueue::take). Costs one load.
+    #[inline]
+    #[must_use]
+    pub fn has_cells(&self) -> bool {
+        // Relaxed: it is only a reason to look; `take` orders what it finds.
+        self.top.load(Relaxed) != CellIndex::NIL
+    }
+
     /// Takes every returned cell and returns the first of a chain linked through `next`.
     ///
     /// The caller is the owner and walks the chain with [`FreeQueue::next`].

@@ -2,9 +2,9 @@
 
 use core::ptr::NonNull;
 
-use crate::buffer::copy::copy_short;
+use crate::buffer::copy::{copy_piece, copy_short};
 use crate::golden;
-use crate::sync::{AtomicU64, CACHE_LINE, UnsafeCell};
+use crate::sync::{AtomicU64, CACHE_LINE, UnsafeCell, prefetch_to_write};
 use crate::wire::{Key, MORE_PER_LINE, SHORT_MAX};
 
 /// One line. A message takes as many consecutive lines as its payload needs.
@@ -51,11 +51,16 @@ impl Line {
     }
 }
 
+/// A sender prefetches the lines of messages above this length in bytes. The processor fetches the
+/// few lines of a shorter one at the same time without that.
+const PREFETCHED_FROM: usize = 256;
+
 /// Returns the number of lines that a message of `length` bytes takes.
 #[inline(always)]
 pub(super) const fn lines_for(length: usize) -> u32 {
-    // The key takes its part of the first line.
-    (length + size_of::<Key>()).div_ceil(MORE_PER_LINE) as u32
+    // The key takes its part of the first line. `div_ceil` would take further instructions for the
+    // remainder.
+    1 + ((length + size_of::<Key>() - 1) / MORE_PER_LINE) as u32
 }
 
 /// Returns the line `lines` behind `at` in the ring of `count` lines at `first`.
@@ -100,6 +105,44 @@ pub(super) unsafe fn write_short(line: NonNull<Line>, key: Key, payload: &[u8]) 
             let body = body.cast::<u8>();
             body.cast::<u64>().write(key.0);
             copy_short(payload.as_ptr(), body.add(size_of::<Key>()), payload.len());
+        });
+    }
+}
+
+/// Writes a message of more than [`SHORT_MAX`] bytes into consecutive lines, except for its header.
+/// The first line is written last, as in [`write_message`].
+///
+/// # Safety
+///
+/// From `first` on, [`lines_for`]`(payload.len())` consecutive lines are valid, and the caller has
+/// exclusive access to their bodies. `payload` has more than [`SHORT_MAX`] bytes.
+#[inline(always)]
+pub(super) unsafe fn write_straight(first: NonNull<Line>, key: Key, payload: &[u8]) {
+    debug_assert!(payload.len() > SHORT_MAX);
+    if payload.len() > PREFETCHED_FROM {
+        // The receiver has read the lines. They come back at the same time, not one after the
+        // other.
+        for line in 1..lines_for(payload.len()) {
+            prefetch_to_write(first.as_ptr().wrapping_add(line as usize));
+        }
+    }
+    let (mut at, mut from, mut left) = (first, payload.as_ptr(), payload.len() - SHORT_MAX);
+    // SAFETY: the payload has more than `SHORT_MAX` bytes (contract of `write_straight`). The loop
+    // takes the `left` bytes behind them, piece by piece, and writes each piece into the next of
+    // the message's lines, which are ours. A piece fits its line.
+    unsafe {
+        from = from.add(SHORT_MAX);
+        while left > 0 {
+            at = at.add(1);
+            let piece = left.min(BODY);
+            at.as_ref().body.with_mut(|body| copy_piece(from, body.cast(), piece));
+            from = from.add(piece);
+            left -= piece;
+        }
+        first.as_ref().body.with_mut(|body| {
+            body.cast::<u64>().write(key.0);
+            let to = body.cast::<u8>().add(size_of::<Key>());
+            copy_short(payload.as_ptr(), to, SHORT_MAX);
         });
     }
 }
@@ -187,6 +230,34 @@ impl LineMessage {
                 let payload = body.cast::<u8>().add(size_of::<Key>());
                 copy_short(payload, destination.as_ptr(), length);
             });
+        }
+    }
+
+    /// Copies the payload, which has the length of `buffer`, out of consecutive lines.
+    ///
+    /// # Safety
+    ///
+    /// The message does not wrap around the ring.
+    #[inline(always)]
+    pub unsafe fn copy_straight(&self, buffer: &mut [u8]) {
+        let (to, length) = (buffer.as_mut_ptr(), buffer.len());
+        // SAFETY: the message's lines are consecutive (contract of `copy_straight`). Each is valid
+        // and ours to read, as in `key`. The buffer has room for the pieces, which are `length`
+        // bytes in all.
+        unsafe {
+            if length <= SHORT_MAX {
+                return self.copy_short(NonNull::from(buffer).cast(), length);
+            }
+            let (mut at, mut done) = (self.first, SHORT_MAX);
+            at.as_ref().body.with(|body| {
+                copy_short(body.cast::<u8>().add(size_of::<Key>()), to, SHORT_MAX);
+            });
+            while done < length {
+                at = at.add(1);
+                let piece = (length - done).min(BODY);
+                at.as_ref().body.with(|body| copy_piece(body.cast(), to.add(done), piece));
+                done += piece;
+            }
         }
     }
 

@@ -530,7 +530,10 @@ enum strait_assert {
 
 /* The mechanism that makes a window's accumulates atomic. */
 enum strait_atomicity {
-    STRAIT_ATOMIC_PROCESSOR = 0, /* atomic instructions; those of the owner are atomic with them */
+    /* Atomic instructions, and plain arithmetic under locks for long accumulates. The owner's own
+     * atomic instructions are atomic with accumulates only until a member accumulates 32 or more
+     * consecutive numbers to the same 16 KiB. */
+    STRAIT_ATOMIC_PROCESSOR = 0,
     STRAIT_ATOMIC_LOCKS = 1,
     STRAIT_ATOMIC_DEVICE = 2
 };
@@ -596,7 +599,10 @@ int strait_window_atomicity(strait_window window, int *atomicity);
  * a thread of the library there. */
 int strait_window_needs_target(strait_window window, int operation, int *needs);
 
-/* Write to the target's part, and read from it. MPI-4.1 12.3.1, 12.3.2. */
+/* Write to the target's part, and read from it. The operation may continue after the call: the
+ * data must not change, and the buffer must not be used, until the next synchronisation with the
+ * target has returned (strait_window_flush, _flush_local, _unlock, _complete, _fence, _free, and
+ * the calls for all targets). MPI-4.1 12.3.1, 12.3.2. */
 int strait_put(strait_window window, const void *data, size_t bytes, uint32_t target, size_t displacement);
 int strait_get(strait_window window, void *buffer, size_t bytes, uint32_t target, size_t displacement);
 

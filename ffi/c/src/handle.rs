@@ -41,7 +41,7 @@ pub(crate) enum HandleKind {
     Window = 3,
     Connection = 4,
     Message = 5,
-    /// A request whose operation was over when it started, and that has no status: a send.
+    /// A request of a send that was over when it started. It has no status.
     Done = 6,
     /// A request of a message that is an entry of the engine's table.
     Operation = 7,

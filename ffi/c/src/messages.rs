@@ -2,20 +2,12 @@
 
 use core::ffi::c_int;
 
-use shim::raw::{RawEndpoint as _, RawRequests as _, ReceivedShort, SHORT_MAX, SentShort};
-use shim::{Endpoint, Error};
+use shim::raw::{LINES_FIRST, RawEndpoint as _, SHORT_MAX, SentShort};
 
-use crate::border::{
-    BufferArg, CountArg, DataArg, HandleArg, LastingArg, LastingPartsArg, OperationMemory, OutArg,
-    SendKind,
-};
+use crate::border::{BufferArg, CountArg, DataArg, HandleArg, OutArg};
 use crate::contexts::CONTEXT_MAX;
-use crate::entries::full;
 use crate::entry::enter;
-use crate::failure::Called;
-use crate::handle::{Handle, HandleKind};
 use crate::instance::Instance;
-use crate::pending::PendingOperation;
 use crate::requests::CStatus;
 
 /// Length in bytes of the most frequent message of most programs: one number.
@@ -57,6 +49,9 @@ extern "C" fn strait_send(
     tag: u32,
 ) -> c_int {
     if bytes.get() != ONE_NUMBER {
+        if bytes.get() > SHORT_MAX {
+            return send_straight(world, context, data, bytes, destination, tag);
+        }
         return send_short(world, context, data, bytes, destination, tag);
     }
     if context <= CONTEXT_MAX
@@ -91,9 +86,30 @@ extern "C" fn send_short(
         return match instance.any_endpoint(context).send_short(message, destination, tag) {
             SentShort::Yes => 0,
             SentShort::ToSleeper => wake(instance, destination),
-            SentShort::No => {
-                send_bytes(instance, ContextTag::new(context, tag), message, destination)
-            }
+            SentShort::No => send_on(instance, ContextTag::new(context, tag), message, destination),
+        };
+    }
+    send(world, context, data, bytes, destination, tag)
+}
+
+/// Sends a message of any length up to [`LINES_FIRST`], if free lines are all that it needs.
+#[inline(never)]
+extern "C" fn send_straight(
+    world: HandleArg<'_>,
+    context: u32,
+    data: DataArg<'_>,
+    bytes: CountArg,
+    destination: u32,
+    tag: u32,
+) -> c_int {
+    if context <= CONTEXT_MAX
+        && let Some(message) = data.at_most(bytes, LINES_FIRST)
+        && let Some(instance) = world.find()
+    {
+        return match instance.any_endpoint(context).send_straight(message, destination, tag) {
+            SentShort::Yes => 0,
+            SentShort::ToSleeper => wake(instance, destination),
+            SentShort::No => send_on(instance, ContextTag::new(context, tag), message, destination),
         };
     }
     send(world, context, data, bytes, destination, tag)
@@ -122,7 +138,25 @@ extern "C" fn send_number(
     number: &[u8; ONE_NUMBER],
     destination: u32,
 ) -> c_int {
-    send_bytes(instance, context_tag, number, destination)
+    send_on(instance, context_tag, number, destination)
+}
+
+/// Sends a message in a context that exists, for which the short path has stopped, if the ring has
+/// room behind the stop.
+#[inline(never)]
+#[expect(improper_ctypes_definitions, reason = "no function in C calls it, and it does not unwind")]
+extern "C" fn send_on(
+    instance: &Instance,
+    context_tag: ContextTag,
+    message: &[u8],
+    destination: u32,
+) -> c_int {
+    let endpoint = instance.any_endpoint(context_tag.context());
+    match endpoint.send_medium(message, destination, context_tag.tag()) {
+        SentShort::Yes => 0,
+        SentShort::ToSleeper => wake(instance, destination),
+        SentShort::No => send_bytes(instance, context_tag, message, destination),
+    }
 }
 
 #[inline(never)]
@@ -141,7 +175,7 @@ extern "C" fn send_bytes(
 
 #[cold]
 #[inline(never)]
-extern "C" fn wake(instance: &Instance, destination: u32) -> c_int {
+pub(crate) extern "C" fn wake(instance: &Instance, destination: u32) -> c_int {
     enter("strait_send", HandleArg::of(instance), || {
         instance.world().endpoint().wake(destination);
         Ok(())
@@ -160,6 +194,9 @@ extern "C" fn strait_recv(
 ) -> c_int {
     let source_tag = SourceTag { source, tag };
     if bytes.get() != ONE_NUMBER {
+        if bytes.get() > SHORT_MAX {
+            return recv_straight(world, context, buffer, bytes, source_tag, status);
+        }
         return recv_short(world, context, buffer, bytes, source_tag, status);
     }
     if context <= CONTEXT_MAX
@@ -202,6 +239,33 @@ extern "C" fn recv_short(
         && let Some(instance) = world.find()
     {
         return match instance.any_endpoint(context).recv_short(room, source, tag) {
+            Some(received) => {
+                status.write_if_wanted(received.into());
+                0
+            }
+            None => recv_bytes(instance, ContextTag::new(context, tag), room, source, status),
+        };
+    }
+    recv(world, context, buffer, bytes, source_tag, status)
+}
+
+/// Receives a message of any length up to [`LINES_FIRST`] into a buffer of any length, if the
+/// message is in the next lines.
+#[inline(never)]
+extern "C" fn recv_straight(
+    world: HandleArg<'_>,
+    context: u32,
+    mut buffer: BufferArg<'_>,
+    bytes: CountArg,
+    source_tag: SourceTag,
+    status: OutArg<'_, CStatus>,
+) -> c_int {
+    let SourceTag { source, tag } = source_tag;
+    if context <= CONTEXT_MAX
+        && let Some(room) = buffer.at_most(bytes, isize::MAX as usize)
+        && let Some(instance) = world.find()
+    {
+        return match instance.any_endpoint(context).recv_straight(room, source, tag) {
             Some(received) => {
                 status.write_if_wanted(received.into());
                 0
@@ -264,136 +328,6 @@ extern "C" fn recv_bytes(
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn strait_isend(
-    world: HandleArg<'_>,
-    context: u32,
-    data: LastingArg,
-    bytes: CountArg,
-    destination: u32,
-    tag: u32,
-    request: OutArg<'_, Handle>,
-) -> c_int {
-    if context <= CONTEXT_MAX
-        && !request.is_null()
-        && let Some(message) = data.at_most(bytes, SHORT_MAX)
-        && let Some(instance) = world.find()
-    {
-        match instance.any_endpoint(context).send_short(message, destination, tag) {
-            SentShort::Yes => {
-                request.write_if_wanted(Handle::DONE);
-                return 0;
-            }
-            SentShort::ToSleeper => {
-                request.write_if_wanted(Handle::DONE);
-                return wake(instance, destination);
-            }
-            SentShort::No => {}
-        }
-    }
-    isend(world, context, data, bytes, (destination, tag), request)
-}
-
-#[inline(never)]
-fn isend(
-    world: HandleArg<'_>,
-    context: u32,
-    data: LastingArg,
-    bytes: CountArg,
-    (destination, tag): (u32, u32),
-    request: OutArg<'_, Handle>,
-) -> c_int {
-    let memory = || data.memory(bytes);
-    start("strait_isend", (world, context), memory, request, |memory, endpoint| {
-        memory.send(SendKind::Standard, endpoint, destination, tag)
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn strait_irecv(
-    world: HandleArg<'_>,
-    context: u32,
-    buffer: LastingArg,
-    bytes: CountArg,
-    source: u32,
-    tag: u32,
-    request: OutArg<'_, Handle>,
-) -> c_int {
-    if context <= CONTEXT_MAX
-        && !request.is_null()
-        && let Some(instance) = world.find()
-    {
-        let endpoint = instance.any_endpoint(context);
-        let id = match buffer.recv_short(bytes, endpoint, source, tag) {
-            ReceivedShort::Done(status) => instance.world().keep_outcome(Ok(status)).ok(),
-            ReceivedShort::Pending(id) => Some(id),
-            ReceivedShort::Declined => {
-                return irecv(world, context, buffer, bytes, (source, tag), request);
-            }
-        };
-        if let Some(Ok(handle)) = id.map(|id| instance.handle_of(id)) {
-            request.write_if_wanted(handle);
-            return 0;
-        }
-        return no_request(instance);
-    }
-    irecv(world, context, buffer, bytes, (source, tag), request)
-}
-
-/// Reports that a receive has started and has no request. It was settled.
-#[cold]
-#[inline(never)]
-fn no_request(instance: &Instance) -> c_int {
-    enter("strait_irecv", HandleArg::of(instance), || Err(full(HandleKind::Request)))
-}
-
-#[inline(never)]
-fn irecv(
-    world: HandleArg<'_>,
-    context: u32,
-    buffer: LastingArg,
-    bytes: CountArg,
-    (source, tag): (u32, u32),
-    request: OutArg<'_, Handle>,
-) -> c_int {
-    let memory = || buffer.memory(bytes);
-    start("strait_irecv", (world, context), memory, request, |memory, endpoint| {
-        memory.recv(endpoint, source, tag)
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn strait_isendv(
-    world: HandleArg<'_>,
-    context: u32,
-    parts: LastingPartsArg<'_>,
-    count: CountArg<c_int>,
-    destination: u32,
-    tag: u32,
-    request: OutArg<'_, Handle>,
-) -> c_int {
-    let memory = || parts.memory(count);
-    start("strait_isendv", (world, context), memory, request, |memory, endpoint| {
-        memory.send(SendKind::Standard, endpoint, destination, tag)
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn strait_irecvv(
-    world: HandleArg<'_>,
-    context: u32,
-    parts: LastingPartsArg<'_>,
-    count: CountArg<c_int>,
-    source: u32,
-    tag: u32,
-    request: OutArg<'_, Handle>,
-) -> c_int {
-    let memory = || parts.memory(count);
-    start("strait_irecvv", (world, context), memory, request, |memory, endpoint| {
-        memory.recv(endpoint, source, tag)
-    })
-}
-
-#[unsafe(no_mangle)]
 extern "C" fn strait_ssend(
     world: HandleArg<'_>,
     context: u32,
@@ -406,38 +340,6 @@ extern "C" fn strait_ssend(
         let instance = world.world()?;
         let data = data.readable(bytes)?;
         Ok(instance.endpoint(context)?.ssend(data, destination, tag)?)
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn strait_issend(
-    world: HandleArg<'_>,
-    context: u32,
-    data: LastingArg,
-    bytes: CountArg,
-    destination: u32,
-    tag: u32,
-    request: OutArg<'_, Handle>,
-) -> c_int {
-    let memory = || data.memory(bytes);
-    start("strait_issend", (world, context), memory, request, |memory, endpoint| {
-        memory.send(SendKind::Synchronous, endpoint, destination, tag)
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn strait_issendv(
-    world: HandleArg<'_>,
-    context: u32,
-    parts: LastingPartsArg<'_>,
-    count: CountArg<c_int>,
-    destination: u32,
-    tag: u32,
-    request: OutArg<'_, Handle>,
-) -> c_int {
-    let memory = || parts.memory(count);
-    start("strait_issendv", (world, context), memory, request, |memory, endpoint| {
-        memory.send(SendKind::Synchronous, endpoint, destination, tag)
     })
 }
 
@@ -471,22 +373,5 @@ extern "C" fn strait_iprobe(
             status.write_if_wanted(message.into());
         }
         found.write(message.is_some().into())
-    })
-}
-
-/// Starts an operation of `memory` in a context of `world`, and gives C its request.
-#[inline(always)]
-fn start(
-    call: &'static str,
-    (world, context): (HandleArg<'_>, u32),
-    memory: impl FnOnce() -> Called<OperationMemory>,
-    request: OutArg<'_, Handle>,
-    start: impl FnOnce(OperationMemory, Endpoint<'_>) -> Result<PendingOperation, Error>,
-) -> c_int {
-    enter(call, world, || {
-        let instance = world.world()?;
-        request.need()?;
-        let started = start(memory()?, instance.endpoint(context)?)?;
-        instance.give(started, request)
     })
 }

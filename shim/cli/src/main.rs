@@ -13,6 +13,7 @@ mod ranks;
 mod run;
 mod table;
 mod tune;
+mod why;
 
 use core::error::Error;
 use std::ffi::OsString;
@@ -37,6 +38,7 @@ enum Command {
     Bench(bench::Bench),
     Info(info::Info),
     Tune(tune::Tune),
+    Why(why::Why),
     MpiEnv(mpi_env::MpiEnv),
     Completions(completions::Completions),
 }
@@ -62,6 +64,7 @@ fn execute(words: &[OsString]) -> Result<ExitCode, Box<dyn Error>> {
         Some(Command::Bench(bench)) => bench.execute(),
         Some(Command::Info(info)) => info.execute(),
         Some(Command::Tune(tune)) => tune.execute(),
+        Some(Command::Why(why)) => why.execute(),
         Some(Command::MpiEnv(mpi_env)) => mpi_env.execute(),
         Some(Command::Completions(completions)) => completions.execute(Cli::command()),
         None => demo::Demo::default().execute(),

@@ -5,7 +5,8 @@
 //! can be had (another process namespace, no descriptors left), the word alone decides, and
 //! Strait's launcher keeps it true.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read as _;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 
@@ -14,11 +15,21 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use strait_core::layout::{Life, Liveness, Segment};
 
+/// Number of peers whose processes one check begins to watch. To open all at the first check would
+/// cost the ranks of a node a time that grows with the square of their number, at the start of the
+/// job.
+const NEW_PER_CHECK: u32 = 4;
+
+/// Room for the fields of `/proc/PID/stat` up to the start time, with the longest program name.
+const STAT_BYTES: usize = 1024;
+
 /// A rank's watch over its peers. It costs nothing until [`LivenessWatch::check`] is called, off
 /// the fast path.
 #[derive(Debug)]
 pub struct LivenessWatch {
     peers: Vec<PeerWatch>,
+    /// The peer that this rank waits for, which the next check watches in any case.
+    awaited: Option<u32>,
     /// Set when the process has no descriptors left: no more pidfds are opened.
     exhausted: bool,
 }
@@ -39,10 +50,19 @@ enum PeerWatch {
 impl LivenessWatch {
     /// Creates a watch over `ranks` ranks.
     pub fn new(ranks: u32) -> Self {
-        Self { peers: (0..ranks).map(|_| PeerWatch::Unknown).collect(), exhausted: false }
+        let peers = (0..ranks).map(|_| PeerWatch::Unknown).collect();
+        Self { peers, awaited: None, exhausted: false }
+    }
+
+    /// Makes the next check begin to watch the process of `rank`, for which this rank waits.
+    pub fn expect(&mut self, rank: u32) {
+        self.awaited = Some(rank);
     }
 
     /// Checks every peer of `me` and returns those that are found dead for the first time.
+    ///
+    /// It reads the word of each peer. It begins to watch the processes of a few peers only, those
+    /// behind `me` first. So another rank watches each of them, and marks it dead for all.
     ///
     /// A peer is marked dead for all ranks when its process is gone and has not left in good order.
     /// A peer that finished is not dead, but reads no more messages: its liveness word says so.
@@ -52,14 +72,21 @@ impl LivenessWatch {
             // The process is gone, so its own word is final.
             mark_dead(&segment.rank_block(rank).liveness);
         }
-        for (rank, peer) in (0..segment.ranks()).zip(&mut self.peers) {
-            if rank == me || matches!(peer, PeerWatch::Ended) {
+        let awaited = self.awaited.take();
+        let mut new = NEW_PER_CHECK;
+        for rank in (me + 1..segment.ranks()).chain(0..me) {
+            let Some(peer) = self.peers.get_mut(rank as usize) else { continue };
+            if matches!(peer, PeerWatch::Ended) {
                 continue;
             }
             let liveness = &segment.rank_block(rank).liveness;
             match liveness.state() {
                 Life::Unborn => {}
                 Life::Alive if matches!(peer, PeerWatch::Unknown) => {
+                    if awaited != Some(rank) {
+                        let Some(left) = new.checked_sub(1) else { continue };
+                        new = left;
+                    }
                     match open(liveness, &mut self.exhausted) {
                         Some(watched) => *peer = watched,
                         // It ended before the first check. The next check reports it.
@@ -182,14 +209,21 @@ pub fn mark_dead(liveness: &Liveness) {
 /// Returns the start time of a process, in clock ticks since the machine was started; `process` is
 /// a number or `self`.
 pub(crate) fn start_time(process: &str) -> Option<u64> {
-    parse_start_time(&fs::read_to_string(format!("/proc/{process}/stat")).ok()?)
+    let mut stat = [0; STAT_BYTES];
+    // One call returns all that there is room for. Each further call would cost as much.
+    let length = File::open(format!("/proc/{process}/stat")).ok()?.read(&mut stat).ok()?;
+    parse_start_time(&String::from_utf8_lossy(&stat[..length]))
 }
 
 /// Returns the 22nd field. The 2nd field is the program's name in parentheses, and may hold
 /// anything, parentheses and spaces too.
 fn parse_start_time(stat: &str) -> Option<u64> {
     let (_, after_name) = stat.rsplit_once(')')?;
-    after_name.split_ascii_whitespace().nth(22 - 3)?.parse().ok()
+    let mut fields = after_name.split_ascii_whitespace().skip(22 - 3);
+    let started = fields.next()?;
+    // The last field that there was room for may be cut.
+    fields.next()?;
+    started.parse().ok()
 }
 
 #[cfg(test)]
@@ -220,6 +254,7 @@ mod tests {
         let rest = "S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4242 20";
         assert_eq!(parse_start_time(&format!("7 (a) b (c)) {rest}")), Some(4242));
         assert_eq!(parse_start_time("7 (short) S 1"), None);
+        assert_eq!(parse_start_time(&format!("7 (cut) {}", &rest[..rest.len() - 4])), None);
         assert_eq!(parse_start_time(""), None);
     }
 
@@ -238,6 +273,29 @@ mod tests {
         assert_eq!(watch.check(segment, 0), [1]);
         assert!(watch.check(segment, 0).is_empty(), "found once");
         assert_eq!(segment.rank_block(1).liveness.state(), Life::Dead);
+    }
+
+    #[test]
+    fn a_check_begins_to_watch_a_few_peers_and_the_awaited_one() {
+        const RANKS: u32 = 12;
+        let (map, mut peer) = (map(RANKS), process());
+        let segment = map.view();
+        let word = |rank| &segment.rank_block(rank).liveness;
+        (1..RANKS).for_each(|rank| attach_other(word(rank), peer.id()));
+        let mut watch = LivenessWatch::new(RANKS);
+        let watched = |watch: &LivenessWatch| -> Vec<u32> {
+            let is_watched = |it: &&(u32, &PeerWatch)| matches!(it.1, PeerWatch::Process(_));
+            (0..).zip(&watch.peers).filter(|it| is_watched(&it)).map(|it| it.0).collect()
+        };
+        watch.expect(2);
+        assert!(watch.check(segment, 9).is_empty());
+        assert_eq!(watched(&watch), [1, 2, 3, 10, 11], "those behind it, and the awaited one");
+        assert!(watch.check(segment, 9).is_empty());
+        assert_eq!(watched(&watch).len(), 9);
+        peer.kill().unwrap();
+        peer.wait().unwrap();
+        let found = [watch.check(segment, 9), watch.check(segment, 9)].concat();
+        assert_eq!(found.len(), RANKS as usize - 2, "all but itself and the unborn one: {found:?}");
     }
 
     #[test]

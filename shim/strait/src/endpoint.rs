@@ -383,8 +383,11 @@ impl<'world> Endpoint<'world> {
     #[inline(never)]
     fn send_longer(&self, bytes: &[u8], destination: Rank, tag: Tag) -> Result<(), Error> {
         let key = Key::new(self.context, tag);
-        let sent = self.world.engine().send_medium(destination, key, bytes);
+        let sent = self.send_straight(bytes, destination, tag);
         if self.world.wake_after(sent, destination) {
+            return Ok(());
+        }
+        if self.world.send_medium(destination, key, bytes) {
             return Ok(());
         }
         // SAFETY: `send_slow` ends its use of the cursor before it returns, and `bytes` is borrowed
@@ -433,23 +436,30 @@ impl<'world> Endpoint<'world> {
     /// its source (`[Nemesis07]` §3.3).
     #[inline(never)]
     fn recv_longer(&self, bytes: &mut [u8], source: Rank, tag: Tag) -> Result<Status, Error> {
-        let (want, pattern) = (Want::new(self.context, tag), self.pattern(source, tag));
-        let engine = self.world.engine();
-        // Afterwards no unexpected message matches, since this loop keeps none that does.
+        let (want, engine) = (Want::new(self.context, tag), self.world.engine());
+        let pattern = self.pattern(source, tag);
         let mut found = engine.recv_lines(pattern, bytes);
         if found == Bypass::Closed {
-            // What it met is a parcel, or nothing that another poll would find.
-            found = engine.recv_medium(source, want, bytes);
-            if found == Bypass::Nothing {
-                found = Bypass::Closed;
+            // A parcel, or nothing that a poll finds.
+            if let received @ Bypass::Received(_) = engine.recv_medium(source, want, bytes) {
+                found = received;
             }
         }
         for look in 0..self.world.spin().polls() {
             match found {
                 Bypass::Received(status) => return Ok(status),
                 Bypass::Closed => break,
-                Bypass::Nothing if look % POLLS_PER_QUEUE != 0 => finish_look(),
-                Bypass::Nothing if engine.has_queued() => break,
+                Bypass::Nothing if look % POLLS_PER_QUEUE != 0 => {
+                    engine.prefetch_next(source, bytes.len());
+                    finish_look();
+                }
+                Bypass::Nothing if engine.has_queued() => {
+                    match engine.recv_queued(source, want, bytes) {
+                        Bypass::Received(status) => return Ok(status),
+                        Bypass::Nothing => finish_look(),
+                        Bypass::Closed => break,
+                    }
+                }
                 Bypass::Nothing if look % POLLS_PER_PROGRESS != 0 => finish_look(),
                 Bypass::Nothing if engine.has_work_outside_lines() => break,
                 Bypass::Nothing if engine.others_have_lines(source) => break,
@@ -457,9 +467,9 @@ impl<'world> Endpoint<'world> {
             }
             found = engine.recv_short(source, want, bytes);
             if found == Bypass::Closed {
-                found = engine.recv_medium(source, want, bytes);
-            }
-            if found == Bypass::Closed {
+                if let Some(status) = self.recv_straight(bytes, source, tag) {
+                    return Ok(status);
+                }
                 found = engine.recv_lines(pattern, bytes);
             }
         }

@@ -86,6 +86,7 @@ mod buffer;
 mod collective;
 mod designs;
 mod endpoint;
+mod endpoint_lines;
 pub mod env;
 mod error;
 mod matched;

@@ -4,23 +4,23 @@
 //! [`OwnedRequest`](crate::OwnedRequest) make the compiler check: that buffers stay valid, and that
 //! each operation and each matched message is ended. The C interface is built on them.
 
-use core::ptr::NonNull;
-
 use strait_core::buffer::Cursor;
 use strait_core::engine::{Owner, SendMode, Status};
 use strait_platform::Rank;
 
-use crate::{Attached, Endpoint, Error, Tag, Window, World};
+use crate::{Endpoint, Error, Tag, World};
 
 pub use crate::matched::Matched;
 pub use crate::unscoped::Unscoped;
 pub use requests::RawRequests;
 pub use strait_core::buffer::Part;
-pub use strait_core::engine::{ReceivedShort, RequestId, SentShort, Ticket, Ticketed};
+pub use strait_core::engine::{LINES_FIRST, ReceivedShort, RequestId, SentShort, Ticket, Ticketed};
 pub use strait_core::matching::ANY_SOURCE;
 pub use strait_core::wire::SHORT_MAX;
+pub use windows::RawWindow;
 
 mod requests;
+mod windows;
 
 mod sealed {
     pub trait Sealed {}
@@ -64,6 +64,20 @@ pub trait RawEndpoint: sealed::Sealed {
     ///
     /// The caller guarantees the contract of [`RawEndpoint::begin_recv`].
     unsafe fn begin_recv_short(&self, buffer: Part, source: Rank, tag: Tag) -> ReceivedShort;
+
+    /// Sends `data` of more than [`SHORT_MAX`] and at most [`LINES_FIRST`] bytes if free lines
+    /// suffice, as [`RawEndpoint::send_short`] sends shorter messages.
+    #[must_use]
+    fn send_straight(&self, data: &[u8], destination: Rank, tag: Tag) -> SentShort;
+
+    /// Sends `data` if the short paths have room, also where [`RawEndpoint::send_short`] and
+    /// [`RawEndpoint::send_straight`] stop: at the end of the ring, or to look at the credit.
+    #[must_use]
+    fn send_medium(&self, data: &[u8], destination: Rank, tag: Tag) -> SentShort;
+
+    /// Receives a message of at most [`LINES_FIRST`] bytes that fits `buffer`, if it is in the next
+    /// lines, as [`RawEndpoint::recv_short`] receives shorter messages.
+    fn recv_straight(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Option<Status>;
 
     /// Starts a send of `data` to `destination` like [`crate::Scope::isend`], for a caller that
     /// keeps the buffer.
@@ -212,6 +226,21 @@ impl RawEndpoint for Endpoint<'_> {
         // SAFETY: the caller guarantees the same (contract of `begin_recv_short`), and the engine's
         // claim ends with the operation.
         unsafe { self.world().engine().irecv_short(pattern, buffer, Owner::UNSCOPED) }
+    }
+
+    #[inline(always)]
+    fn send_straight(&self, data: &[u8], destination: Rank, tag: Tag) -> SentShort {
+        Endpoint::send_straight(self, data, destination, tag)
+    }
+
+    #[inline(always)]
+    fn send_medium(&self, data: &[u8], destination: Rank, tag: Tag) -> SentShort {
+        Endpoint::send_medium(self, data, destination, tag)
+    }
+
+    #[inline(always)]
+    fn recv_straight(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Option<Status> {
+        Endpoint::recv_straight(self, buffer, source, tag)
     }
 
     #[inline(always)]
@@ -369,97 +398,5 @@ impl RawWorld for World {
     ) -> Result<Unscoped, Error> {
         // SAFETY: the caller guarantees the same (contract of `begin_mrecv_vectored`).
         unsafe { World::begin_mrecv_vectored(self, message, parts) }
-    }
-}
-
-impl sealed::Sealed for Window<'_> {}
-
-/// Operations on a [`Window`] without borrows.
-pub trait RawWindow: sealed::Sealed {
-    /// Starts a put as [`crate::Scope::rput`] does, for a caller that keeps the buffer.
-    ///
-    /// # Errors
-    ///
-    /// Fails as [`crate::Scope::rput`] does.
-    ///
-    /// # Safety
-    ///
-    /// The caller meets the contract of [`RawEndpoint::begin_send`].
-    unsafe fn begin_put(
-        &self,
-        data: Part,
-        target: u32,
-        displacement: usize,
-    ) -> Result<Unscoped, Error>;
-
-    /// Starts a get as [`crate::Scope::rget`] does, for a caller that keeps the buffer.
-    ///
-    /// # Errors
-    ///
-    /// Fails as [`crate::Scope::rget`] does.
-    ///
-    /// # Safety
-    ///
-    /// The caller meets the contract of [`RawEndpoint::begin_recv`].
-    unsafe fn begin_get(
-        &self,
-        buffer: Part,
-        target: u32,
-        displacement: usize,
-    ) -> Result<Unscoped, Error>;
-
-    /// Returns a completed operation of `bytes` bytes on the target. A C interface uses it in place
-    /// of [`crate::Scope::raccumulate`], since accumulates are complete when their call returns.
-    ///
-    /// # Errors
-    ///
-    /// [`crate::WindowError::Target`] when the target does not exist.
-    fn over(&self, target: u32, bytes: usize) -> Result<Unscoped, Error>;
-
-    /// Attaches memory that the caller keeps, as a C interface needs it.
-    ///
-    /// # Errors
-    ///
-    /// Fails as [`Window::attach`] does.
-    ///
-    /// # Safety
-    ///
-    /// The caller meets the contract of [`crate::WindowBuilder::over_raw`], until no member reaches
-    /// the memory any more and it is detached, or the window is freed.
-    unsafe fn attach_over(&self, base: NonNull<u8>, length: usize) -> Result<Attached, Error>;
-}
-
-impl RawWindow for Window<'_> {
-    #[inline(always)]
-    unsafe fn begin_put(
-        &self,
-        data: Part,
-        target: u32,
-        displacement: usize,
-    ) -> Result<Unscoped, Error> {
-        // SAFETY: the caller guarantees the same (contract of `begin_put`).
-        unsafe { Window::begin_put(self, data, target, displacement) }
-    }
-
-    #[inline(always)]
-    unsafe fn begin_get(
-        &self,
-        buffer: Part,
-        target: u32,
-        displacement: usize,
-    ) -> Result<Unscoped, Error> {
-        // SAFETY: the caller guarantees the same (contract of `begin_get`).
-        unsafe { Window::begin_get(self, buffer, target, displacement) }
-    }
-
-    #[inline(always)]
-    fn over(&self, target: u32, bytes: usize) -> Result<Unscoped, Error> {
-        Window::over(self, target, bytes)
-    }
-
-    #[inline(always)]
-    unsafe fn attach_over(&self, base: NonNull<u8>, length: usize) -> Result<Attached, Error> {
-        // SAFETY: the caller guarantees the same (contract of `attach_over`).
-        unsafe { Window::attach_over(self, base, length) }
     }
 }

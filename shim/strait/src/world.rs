@@ -37,12 +37,16 @@ pub(crate) mod builder;
 pub(crate) mod groups;
 mod in_process;
 mod job;
+mod line_room;
 pub(crate) mod meeting;
 mod network;
 pub(crate) mod number;
 mod registrations;
 mod usage;
 mod waiting;
+
+/// Number of ranks that a rank looks at to wake them when it leaves in good order.
+const WOKEN_BY_LEAVING: usize = 16;
 
 /// The membership of this process in a job: the analogue of `MPI_COMM_WORLD` (MPI-4.1 §7.2.4).
 ///
@@ -61,6 +65,8 @@ pub struct World {
     store: RefCell<Box<dyn KeyValueStore>>,
     spin: SpinLimits,
     call_timer: Cell<CallTimer>,
+    /// Time of the last check in a wait which ranks are alive.
+    checked: Cell<Option<Instant>>,
     /// Work of the embedder, called while a wait finds nothing to do.
     idle: Option<Box<dyn Fn() + Send>>,
     /// The meeting points of all ranks, by context ([`crate::Endpoint::barrier`]).
@@ -141,6 +147,7 @@ impl World {
             node,
             spin,
             call_timer: Cell::new(CallTimer::new()),
+            checked: Cell::new(Some(Instant::now())),
             idle: None,
             meetings: RefCell::default(),
             groups: RefCell::default(),
@@ -272,10 +279,14 @@ impl World {
         Ok(finalized.map_err(BootError::Store)?)
     }
 
-    /// Publishes how this rank ends, and wakes sleeping ranks.
+    /// Publishes how this rank ends, and wakes sleeping ranks. The ranks of a job mostly leave
+    /// together, so a rank that leaves in good order wakes only a few of the others. The rest look
+    /// soon.
     fn end(&self, how: Life) {
         self.map.rank_block(self.rank).liveness.end(how);
-        self.wake_sleepers(0..self.size);
+        let most = if how == Life::Finished { WOKEN_BY_LEAVING } else { self.size as usize };
+        let others = (self.rank + 1..self.size).chain(0..self.rank);
+        self.wake_sleepers(others.take(most));
     }
 
     /// Returns the engine, for the short paths. All other paths use [`World::lock_progress`].

@@ -237,14 +237,15 @@ fn manage(input: &mut Unstructured<'_>) -> Result<()> {
             break;
         }
         let origin = input.int_in_range(0..=MEMBERS)?;
-        match input.int_in_range(0..=4)? {
+        match input.int_in_range(0..=5)? {
             0 | 1 => drop(manager.handle(origin, LockRequest::Lock(lock_type(input)?))),
             2 => drop(manager.handle(origin, LockRequest::Unlock)),
             3 => drop(manager.revoke(origin)),
-            _ => manager.dismiss(),
+            4 => drop(manager.handle(origin, LockRequest::ShareAhead)),
+            _ => manager.dismiss(origin),
         }
         while let Some((first, lock_type)) = manager.first() {
-            manager.grant();
+            manager.grant(first);
             assert_eq!(manager.held(first), Some(lock_type));
         }
         let held: Vec<_> = (0..MEMBERS).filter_map(|place| manager.held(place)).collect();

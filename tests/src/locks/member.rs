@@ -36,6 +36,15 @@ struct Wait {
     state: Option<LockState>,
 }
 
+/// Returns the request of the member in `place` to a lock manager. Some of the members that share
+/// ask as those do which have other locks of the window.
+const fn ask_for(lock_type: LockType, place: u32) -> LockRequest {
+    match lock_type {
+        LockType::Shared if place % 2 == 1 => LockRequest::ShareAhead,
+        _ => LockRequest::Lock(lock_type),
+    }
+}
+
 impl Wait {
     fn new(word: Word, found: u64, state: Option<LockState>, target: &Target) -> Self {
         Self { word, found, deaths: target.deaths, last: target.last(), state }
@@ -192,7 +201,7 @@ impl Member {
         let lock_type = self.program[self.at];
         match &mut machine {
             Machine::Managed => {
-                target.request(place, LockRequest::Lock(lock_type));
+                target.request(place, ask_for(lock_type, place));
                 return Doing::Wanting { machine, wait, asked: true };
             }
             Machine::Word(attempt) => {
@@ -236,7 +245,7 @@ impl Member {
                         wait = Some(Wait::new(word, found, Some(state), target));
                     }
                     HybridStep::Ask => {
-                        target.request(place, LockRequest::Lock(lock_type));
+                        target.request(place, ask_for(lock_type, place));
                         return Doing::Wanting { machine, wait, asked: true };
                     }
                     HybridStep::Access(..) => {}

@@ -204,8 +204,11 @@ impl Target {
 
     pub(super) fn can_manage(&self) -> bool {
         match (&self.current, self.blocked) {
-            (Some(_), Some((found, deaths))) => {
-                self.cpu != found || self.deaths != deaths || self.is_held_by_the_lost()
+            (Some((origin, ..)), Some((found, deaths))) => {
+                self.cpu != found
+                    || self.deaths != deaths
+                    || self.is_held_by_the_lost()
+                    || self.manager.first().is_some_and(|(first, _)| first != *origin)
             }
             (Some(_), None) => true,
             (None, _) => self.manager.first().is_some(),
@@ -222,10 +225,14 @@ impl Target {
 
     /// Takes one step of the manager.
     pub(super) fn manage(&mut self) {
+        let first = self.manager.first();
+        self.current.take_if(|(origin, _, migration)| {
+            first.is_some_and(|(first, _)| first != *origin) && migration.is_at_start()
+        });
         let current = self.current.map(|(origin, lock_type, _)| (origin, lock_type));
-        let Some((origin, lock_type)) = current.or_else(|| self.manager.first()) else { return };
+        let Some((origin, lock_type)) = current.or(first) else { return };
         let Design::Hybrid(policy) = &mut self.design else {
-            self.manager.grant();
+            self.manager.grant(origin);
             self.answers[origin as usize] = Some(Answer::Granted(LockMode::Cpu));
             return;
         };
@@ -274,9 +281,9 @@ impl Target {
             return;
         }
         match answer {
-            Answer::Granted(LockMode::Cpu) => self.manager.grant(),
+            Answer::Granted(LockMode::Cpu) => self.manager.grant(origin),
             Answer::Granted(LockMode::Network) | Answer::Elsewhere | Answer::Denied => {
-                self.manager.dismiss();
+                self.manager.dismiss(origin);
             }
         }
         self.answers[origin as usize] = Some(answer);

@@ -238,6 +238,14 @@ impl Phase {
         }
     }
 
+    /// Returns whether no rank puts to a number of the target behind this one.
+    pub(super) fn is_without_puts_behind(&self, target: u32, number: usize) -> bool {
+        let is_put = |access: &Access| {
+            access.target == target && access.number > number && matches!(access.call, Call::Put(_))
+        };
+        !self.accesses.iter().any(is_put)
+    }
+
     /// Returns the targets that `rank` accesses, or the origins that access it.
     pub(super) fn partners(&self, rank: u32, of_origin: bool) -> Vec<u32> {
         let accesses = self.accesses.iter().map(|access| (access.origin, access.target));

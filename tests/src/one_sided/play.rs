@@ -1,12 +1,20 @@
 //! One rank's part of a program, and the judgement of the results.
 
+use core::ptr::NonNull;
 use std::io::{IoSlice, IoSliceMut};
 
-use strait::{Accumulates, Assert, Error, Shape, Window, World};
+use strait::raw::{Part, RawWindow as _};
+use strait::{Accumulates, Assert, Error, Op, Shape, Window, World};
 
 use super::model::{Did, is_possible};
 use super::phase::{Access, Call, Ends, Look, NUMBERS, Phase};
 use crate::payload;
+
+/// Count of the numbers of a long accumulate. All but the first are not changed by it.
+const LONG: usize = 40;
+
+/// Bytes of a part before the loads: the numbers, and those that long accumulates also reach.
+const HEAD: usize = 8 * (NUMBERS + LONG);
 
 /// The context and tag of the messages to the judge.
 const CONTEXT: u32 = 900;
@@ -37,7 +45,7 @@ fn run_drawn(world: &World, private: bool, seed: u64, (phases, longest): (u32, u
     let (rank, ranks) = (world.rank(), world.size());
     // Room for each origin's load, with the gaps between its blocks.
     let room = 64 + 2 * longest;
-    let still = 8 * NUMBERS + ranks as usize * room;
+    let still = HEAD + ranks as usize * room;
     let window = window(world, private, seed, still + 2 * longest);
     let bytes = payload::of(still_id(rank), 2 * longest);
     window.local().write(still, &bytes).expect("it lies in the part");
@@ -102,18 +110,18 @@ fn hear(world: &World, phase: &Phase, own: &[u64]) -> Vec<Vec<u64>> {
 
 /// Plays this rank's part of a phase. Returns the values that its calls returned.
 fn play(world: &World, window: &Window<'_>, phase: &Phase, room: usize) -> Result<Vec<u64>, Error> {
-    let rank = world.rank();
-    match phase.ends {
+    let (rank, mut kept) = (world.rank(), KeptBuffers::default());
+    let got = match phase.ends {
         Ends::Fence => {
             window.fence(Assert::NO_PRECEDE)?;
-            let got = operate(window, phase, rank, room)?;
+            let got = operate(window, phase, rank, room, &mut kept)?;
             window.fence(Assert::NO_SUCCEED)?;
-            Ok(got)
+            got
         }
         Ends::Epochs { test } => {
             window.post(&phase.partners(rank, false), Assert::NONE)?;
             window.start(&phase.partners(rank, true), Assert::NONE)?;
-            let got = operate(window, phase, rank, room)?;
+            let got = operate(window, phase, rank, room, &mut kept)?;
             window.complete()?;
             while test && !window.test()? {
                 core::hint::spin_loop();
@@ -123,36 +131,75 @@ fn play(world: &World, window: &Window<'_>, phase: &Phase, room: usize) -> Resul
             }
             // The judge needs all ranks to be done, not only this one.
             world.endpoint().barrier()?;
-            Ok(got)
+            got
         }
         Ends::Flush => {
-            let got = operate(window, phase, rank, room)?;
+            let got = operate(window, phase, rank, room, &mut kept)?;
             for target in phase.partners(rank, true) {
                 window.flush(target)?;
             }
             world.endpoint().barrier()?;
             window.sync();
-            Ok(got)
+            got
+        }
+    };
+    kept.check();
+    Ok(got)
+}
+
+/// Buffers of operations that continue until the next synchronisation.
+#[derive(Default)]
+struct KeptBuffers {
+    put: Vec<Vec<u8>>,
+    /// The buffers of gets, with the bytes that they get.
+    got: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+impl KeptBuffers {
+    /// Checks the bytes of all gets. The synchronisation has returned.
+    fn check(&self) {
+        for (found, expected) in &self.got {
+            assert!(found == expected, "bytes that no rank changes have changed");
         }
     }
 }
 
-fn operate(window: &Window<'_>, phase: &Phase, rank: u32, room: usize) -> Result<Vec<u64>, Error> {
-    let look = |after: usize| {
+/// Returns the memory of a buffer that stays where it is until the next synchronisation.
+fn memory_of(buffer: &mut [u8]) -> Part {
+    Part { base: NonNull::from(&mut *buffer).cast(), length: buffer.len() }
+}
+
+fn operate(
+    window: &Window<'_>,
+    phase: &Phase,
+    rank: u32,
+    room: usize,
+    kept: &mut KeptBuffers,
+) -> Result<Vec<u64>, Error> {
+    let look = |after: usize, kept: &mut KeptBuffers| {
         let mut looks = phase.looks.iter().filter(|look| look.origin == rank);
-        looks.try_for_each(|one| if one.after == after { look(window, one, room) } else { Ok(()) })
+        looks.try_for_each(|one| match one.after == after {
+            true => look(window, one, room, kept),
+            false => Ok(()),
+        })
     };
-    look(0)?;
+    look(0, kept)?;
     for (number, load) in (1..).zip(phase.loads.iter().filter(|load| load.origin == rank)) {
         let data = payload::of(load.id, load.cut.length);
         let cut = load.cut.length / 3;
         let parts = [IoSlice::new(&data[..cut]), IoSlice::new(&data[cut..])];
-        let place = 8 * NUMBERS + rank as usize * room + load.offset;
+        let place = HEAD + rank as usize * room + load.offset;
         load.cut.with(|shape| match shape {
-            Shape::Contiguous { .. } if load.id % 2 == 0 => window.put(&data, load.target, place),
+            Shape::Contiguous { .. } if load.id % 4 == 0 => window.put(&data, load.target, place),
+            Shape::Contiguous { .. } if load.id % 4 == 1 => {
+                kept.put.push(data.clone());
+                let memory = kept.put.last_mut().map(|data| memory_of(data)).expect("just pushed");
+                // SAFETY: the vector keeps its memory until the synchronisation.
+                unsafe { window.start_put(memory, load.target, place) }
+            }
             shape => window.put_vectored(&parts, load.target, place, shape),
         })?;
-        look(number)?;
+        look(number, kept)?;
     }
     let mut got = Vec::new();
     for access in phase.accesses.iter().filter(|access| access.origin == rank) {
@@ -163,6 +210,21 @@ fn operate(window: &Window<'_>, phase: &Phase, rank: u32, room: usize) -> Result
                 let mut found = [0];
                 window.get(&mut found, target, place)?;
                 got.extend(found);
+            }
+            Call::Accumulate(Op::Sum, operand)
+                if operand % 4 < 2 && phase.is_without_puts_behind(target, access.number) =>
+            {
+                let mut operands = [0; LONG];
+                operands[0] = operand;
+                window.accumulate(&operands, target, place, Op::Sum)?;
+            }
+            Call::Fetch(Op::Sum, operand)
+                if operand % 4 < 2 && phase.is_without_puts_behind(target, access.number) =>
+            {
+                let (mut operands, mut found) = ([0; LONG], [0; LONG]);
+                operands[0] = operand;
+                window.get_accumulate(&operands, &mut found, target, place, Op::Sum)?;
+                got.push(found[0]);
             }
             Call::Accumulate(op, operand) if operand % 2 == 0 => {
                 let one = Shape::Contiguous { length: 8 };
@@ -184,14 +246,27 @@ fn operate(window: &Window<'_>, phase: &Phase, rank: u32, room: usize) -> Result
 }
 
 /// Gets bytes that no rank changes, and checks them.
-fn look(window: &Window<'_>, look: &Look, room: usize) -> Result<(), Error> {
-    let Look { target, cut, .. } = *look;
-    let still = 8 * NUMBERS + window.group().ranks().len() * room;
+fn look(
+    window: &Window<'_>,
+    look: &Look,
+    room: usize,
+    kept: &mut KeptBuffers,
+) -> Result<(), Error> {
+    let Look { target, cut, after, .. } = *look;
+    let still = HEAD + window.group().ranks().len() * room;
     let expected = payload::of(still_id(target), 2 * cut.length);
     let mut found = vec![0_u8; cut.length];
     cut.with(|shape| {
         let runs: Vec<_> = shape.runs().collect();
         match shape {
+            Shape::Contiguous { .. } if (cut.length + after) % 2 == 0 => {
+                kept.got.push((std::mem::take(&mut found), expected[..cut.length].to_vec()));
+                let memory = kept.got.last_mut().map(|(found, _)| memory_of(found));
+                let memory = memory.expect("just pushed");
+                // SAFETY: the vector keeps its memory until the synchronisation.
+                unsafe { window.start_get(memory, target, still) }?;
+                return Ok(());
+            }
             Shape::Contiguous { .. } => window.get(&mut found, target, still)?,
             shape => {
                 let (first, second) = found.split_at_mut(cut.length / 3);
@@ -208,7 +283,7 @@ fn look(window: &Window<'_>, look: &Look, room: usize) -> Result<(), Error> {
 /// Checks that every load has arrived in this rank's part.
 fn check_loads(window: &Window<'_>, phase: &Phase, rank: u32, room: usize) {
     for load in phase.loads.iter().filter(|load| load.target == rank) {
-        let place = 8 * NUMBERS + load.origin as usize * room + load.offset;
+        let place = HEAD + load.origin as usize * room + load.offset;
         let runs: Vec<_> = load.cut.with(|shape| shape.runs().collect());
         let mut found = Vec::new();
         for run in runs {

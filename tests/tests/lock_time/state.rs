@@ -372,8 +372,8 @@ impl State {
             lock_manager.current = None;
             lock_manager.moved += u64::from(answer == Answer::Granted(true));
             match answer {
-                Answer::Granted(false) => lock_manager.manager.grant(),
-                _ => lock_manager.manager.dismiss(),
+                Answer::Granted(false) => lock_manager.manager.grant(origin),
+                _ => lock_manager.manager.dismiss(origin),
             }
             self.answers[origin as usize] = Some(answer);
             let due = self.now + self.costs.wire.post + self.way(lock.target, origin);

@@ -18,6 +18,7 @@
 
 mod aside;
 mod gather;
+mod landing;
 
 use core::fmt;
 use core::ptr::NonNull;
@@ -128,6 +129,8 @@ pub struct Lane {
     /// Numbers of the last requests aside that were posted and done.
     posted_aside: u64,
     done_aside: u64,
+    /// Destinations of read bytes that lie in slots, by the slot of the request.
+    landings: [Option<Part>; SLOTS],
     broken: Option<LaneError>,
     closed: bool,
 }
@@ -167,6 +170,7 @@ impl Lane {
             done: 0,
             posted_aside: 0,
             done_aside: 0,
+            landings: [None; SLOTS],
             broken: None,
             closed: false,
         };
@@ -220,7 +224,11 @@ impl Lane {
             Ok(_) if completion.id & ASIDE != 0 => {
                 self.done_aside = self.done_aside.max(completion.id & !ASIDE);
             }
-            Ok(_) => self.done = self.done.max(completion.id),
+            Ok(_) => {
+                let before = self.done;
+                self.done = before.max(completion.id);
+                (before + 1..=self.done).for_each(|number| self.land(number));
+            }
             Err(error) => drop(self.breaks(LaneError::Failed(error))),
         }
     }

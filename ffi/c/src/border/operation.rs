@@ -66,7 +66,8 @@ impl OperationMemory {
         from: u32,
         tag: u32,
     ) -> ReceivedShort {
-        // SAFETY: only `LastingArg` calls this, with memory that outlasts the operation (invariant).
+        // SAFETY: only `LastingArg` calls this, with memory that outlasts the operation
+        // (invariant).
         unsafe { endpoint.begin_recv_short(buffer, from, tag) }
     }
 
@@ -139,6 +140,30 @@ impl WindowMemory {
     ) -> Result<PendingOperation, Error> {
         // SAFETY: the memory outlasts the operation (invariant).
         unsafe { window.begin_get(self.0, target, displacement) }.map(PendingOperation::new)
+    }
+
+    /// Puts without a request. The next synchronisation completes the put.
+    #[inline(always)]
+    pub(crate) fn start_put(
+        self,
+        window: &Window<'static>,
+        target: u32,
+        displacement: usize,
+    ) -> Result<(), Error> {
+        // SAFETY: the memory lasts until the synchronisation that ends the operation (invariant).
+        unsafe { window.start_put(self.0, target, displacement) }
+    }
+
+    /// Gets without a request. The next synchronisation completes the get.
+    #[inline(always)]
+    pub(crate) fn start_get(
+        self,
+        window: &Window<'static>,
+        target: u32,
+        displacement: usize,
+    ) -> Result<(), Error> {
+        // SAFETY: the memory lasts until the synchronisation that ends the operation (invariant).
+        unsafe { window.start_get(self.0, target, displacement) }
     }
 
     /// Creates a window over the memory.

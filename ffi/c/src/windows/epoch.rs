@@ -89,8 +89,11 @@ extern "C" fn strait_window_flush_local(window: HandleArg<'_>, target: u32) -> c
 
 #[unsafe(no_mangle)]
 extern "C" fn strait_window_flush_local_all(window: HandleArg<'_>) -> c_int {
-    // An operation without a request is complete at its origin when its call returns.
-    with("strait_window_flush_local_all", window, |_| Ok(()))
+    with("strait_window_flush_local_all", window, |window| {
+        let targets = 0..window.group().ranks().len() as u32;
+        let ended = targets.map(|target| window.flush_local(target));
+        Ok(ended.fold(Ok(()), Result::and)?)
+    })
 }
 
 #[unsafe(no_mangle)]

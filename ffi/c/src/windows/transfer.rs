@@ -5,9 +5,7 @@ use core::ffi::c_int;
 use shim::{ByteRun, Shape};
 
 use super::{start, with};
-use crate::border::{
-    ArrayArg, BufferArg, CountArg, DataArg, HandleArg, LastingArg, OutArg, PartsArg, no_place,
-};
+use crate::border::{ArrayArg, CountArg, HandleArg, LastingArg, OutArg, PartsArg, no_place};
 use crate::failure::Called;
 use crate::handle::Handle;
 
@@ -46,26 +44,26 @@ pub(super) fn with_shape(shape: ShapeArg<'_>, act: impl FnOnce(Shape<'_>) -> Cal
 #[unsafe(no_mangle)]
 extern "C" fn strait_put(
     window: HandleArg<'_>,
-    data: DataArg<'_>,
+    data: LastingArg,
     bytes: CountArg,
     target: u32,
     displacement: usize,
 ) -> c_int {
     with("strait_put", window, |window| {
-        Ok(window.put(data.readable(bytes)?, target, displacement)?)
+        Ok(data.window_memory(bytes)?.start_put(window, target, displacement)?)
     })
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn strait_get(
     window: HandleArg<'_>,
-    buffer: BufferArg<'_>,
+    buffer: LastingArg,
     bytes: CountArg,
     target: u32,
     displacement: usize,
 ) -> c_int {
     with("strait_get", window, |window| {
-        Ok(window.get(buffer.writable(bytes)?, target, displacement)?)
+        Ok(buffer.window_memory(bytes)?.start_get(window, target, displacement)?)
     })
 }
 

@@ -470,6 +470,7 @@ static void windows(void)
     for (int round = 0; round < 50; round++) {
         OK(strait_window_lock(window, STRAIT_EXCLUSIVE, 0, 0));
         OK(strait_get(window, &old, 8, 0, 7));
+        OK(strait_window_flush_local(window, 0));
         old++;
         OK(strait_put(window, &old, 8, 0, 7));
         OK(strait_window_unlock(window, 0));

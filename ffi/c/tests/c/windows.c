@@ -30,6 +30,44 @@ static void requests(void)
     OK(strait_window_free(&window));
 }
 
+/* Transfers that may continue until the synchronisation: short and long, each by every call that
+ * ends them. */
+static void continued(void)
+{
+    enum { LONG = 100000 };
+    static unsigned char data[LONG], copy[LONG];
+    strait_window window;
+    uint64_t word = 0;
+
+    OK(strait_window_allocate(world, NULL, 2 * LONG, 1, &window));
+    for (int round = 0; round < 6; round++) {
+        OK(strait_window_fence(window, 0));
+        memset(data, 16 * round + me, sizeof data);
+        if (round >= 3)
+            OK(strait_window_lock_all(window, 0));
+        OK(strait_put(window, data, LONG, peer, 0));
+        OK(strait_put(window, data, 8, peer, LONG + 8));
+        if (round % 3 == 0)
+            OK(strait_window_flush_local(window, peer));
+        if (round % 3 == 1)
+            OK(strait_window_flush(window, peer));
+        if (round >= 3)
+            OK(strait_window_unlock_all(window));
+        OK(strait_window_fence(window, 0));
+        memset(data, 255, sizeof data);
+        OK(strait_window_lock(window, STRAIT_SHARED, peer, 0));
+        for (int times = 0; times < 3; times++) {
+            OK(strait_get(window, copy, LONG, peer, 0));
+            OK(strait_get(window, &word, 8, peer, LONG + 8));
+        }
+        OK(strait_window_unlock(window, peer));
+        for (int at = 0; at < LONG; at++)
+            CHECK(copy[at] == 16 * round + me);
+        CHECK((word & 255) == 16 * round + me);
+    }
+    OK(strait_window_free(&window));
+}
+
 /* Memory that is attached and detached, by displacement and by address. */
 static void attachments(void)
 {
@@ -62,6 +100,7 @@ static void attachments(void)
     OK(strait_window_fence(window, 0));
     FAILS(STRAIT_ERR_WINDOW, strait_get(window, &found, 8, peer, theirs));
     OK(strait_get(window, &found, 8, peer, addresses[1] + 8));
+    OK(strait_window_flush_local(window, peer));
     CHECK(found == 40 + me);
     OK(strait_window_fence(window, 0));
     OK(strait_window_detach(window, addresses[0]));
@@ -91,6 +130,7 @@ static void choices(void)
     for (int round = 0; round < 20; round++) {
         OK(strait_window_lock(window, STRAIT_EXCLUSIVE, 0, 0));
         OK(strait_get(window, &number, 8, 0, 0));
+        OK(strait_window_flush_local(window, 0));
         number++;
         OK(strait_put(window, &number, 8, 0, 0));
         OK(strait_window_unlock(window, 0));
@@ -133,6 +173,7 @@ int main(void)
     OK(strait_rank(world, &me));
     peer = 1 - me;
     requests();
+    continued();
     attachments();
     choices();
     OK(strait_barrier(world, 0));

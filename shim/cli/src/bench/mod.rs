@@ -7,6 +7,7 @@ mod benchmark;
 mod hardware;
 mod options;
 pub(crate) mod p2p;
+mod patterns;
 mod rdma;
 mod rma;
 
@@ -25,7 +26,8 @@ use crate::table::{PIPED_WIDTH, TextTable};
 use benchmark::{BenchEntry, BenchGroup, Benchmark};
 
 /// All benches.
-const GROUPS: [&BenchGroup; 4] = [&p2p::GROUP, &rma::GROUP, &rdma::GROUP, &hardware::GROUP];
+const GROUPS: [&BenchGroup; 5] =
+    [&patterns::GROUP, &p2p::GROUP, &rma::GROUP, &rdma::GROUP, &hardware::GROUP];
 
 /// The help in one line, and in full.
 const ABOUT: &str = "Measure the transport beside the bare hardware";

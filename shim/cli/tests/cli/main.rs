@@ -1,6 +1,7 @@
 //! Tests of the `strait` program as users and programs run it: real ranks, little work. No test
 //! depends on a time.
 
+mod patterns;
 mod program;
 mod rendezvous;
 mod windows;
@@ -233,7 +234,8 @@ fn tables_fit_eighty_columns_where_there_is_no_terminal() {
 fn the_help_of_bench_lists_every_bench_in_its_group() {
     let help = strait(&["bench", "--help"]).expect_success();
     assert!(width(&help) <= 80, "{help}");
-    let places = ["p2p:", "  latency ", "rma:", "  put ", "rdma:", "  ring ", "hardware:"];
+    let places =
+        ["patterns:", "p2p:", "  latency ", "rma:", "  put ", "rdma:", "  ring ", "hardware:"];
     let found = places.map(|place| help.find(&format!("\n{place}")).expect(place));
     assert!(found.is_sorted(), "{help}");
 }

@@ -2,6 +2,7 @@
 //!
 //! A [`Backoff`] is one wait: it spins, then yields, then sleeps. A [`PeriodicWait`] sleeps between
 //! polls that are system calls. A [`DeviceBackoff`] is the idle time of a device's thread.
+//! [`LineBackoff`] is the short wait of a sender for a receiver that takes packets.
 //! [`WindowLockBackoff`] and [`WindowQueueBackoff`] are waits for the locks of windows, which never
 //! sleep. All take their numbers from the table below.
 //!
@@ -20,6 +21,7 @@
 //! | [`POLLS_SHORT`] | 200 | longer than a cache line takes between distant processors |
 //! | [`POLLS_PER_PROGRESS`] | 64 | the shorter the loop, the sooner an arrival is seen |
 //! | [`POLLS_PER_QUEUE`] | 4 | the queue's line stays in this rank's cache until something comes |
+//! | [`POLLS_PER_LINE`] | 80 | 2 µs: a receiver that is awake has taken some packets by then |
 //! | [`BARRIERS_PER_PROGRESS`] | 64 | messages move on while barriers never wait |
 //! | [`POLLS_PER_LISTEN`] | 64 | a check of the socket is a system call |
 //! | [`POLLS_PER_MANAGER`] | 64 | a poll of the connection manager is a system call |
@@ -53,6 +55,7 @@
 //! | [`LAUNCHER_PERIOD`] | 10 ms | no descriptor reports the end of these ranks |
 
 mod device;
+mod lines;
 mod locks;
 mod periodic;
 mod values;
@@ -63,6 +66,7 @@ use std::time::Instant;
 use strait_core::sync::spin_hint;
 
 pub use device::{DeviceBackoff, DevicePause, yield_until};
+pub use lines::LineBackoff;
 pub use locks::{WindowLockBackoff, WindowQueueBackoff};
 pub use periodic::PeriodicWait;
 pub use values::*;
@@ -180,6 +184,20 @@ impl Backoff {
         let (until_clock, clock_after) = (first, first);
         let (polls, doublings, polls_counted) = (0, 0, 0);
         Self { limits, polls, doublings, until_clock, clock_after, polls_counted, checked: None }
+    }
+
+    /// Continues from the time of the last check which ranks are alive, in an earlier wait.
+    #[inline]
+    #[must_use]
+    pub const fn checked_at(self, checked: Option<Instant>) -> Self {
+        Self { checked, ..self }
+    }
+
+    /// Returns the time of the last check which ranks are alive, or `None` when the next is due.
+    #[inline]
+    #[must_use]
+    pub const fn checked(&self) -> Option<Instant> {
+        self.checked
     }
 
     /// Starts over, because something moved: the awaited event may come soon.
@@ -429,6 +447,15 @@ mod tests {
         let begin = Instant::now();
         let further = checks(&mut backoff);
         assert!(further == 0 || begin.elapsed() >= LIVENESS_PERIOD, "{further}");
+    }
+
+    #[test]
+    fn a_wait_continues_from_the_last_check_of_an_earlier_one() {
+        let begin = Instant::now();
+        let mut backoff = Backoff::new(SpinLimits::brief()).checked_at(Some(begin));
+        let checks = (0..POLLS_PER_CLOCK).filter(|_| backoff.pause_awake()).count();
+        assert!(checks == 0 || begin.elapsed() >= LIVENESS_PERIOD, "{checks}");
+        assert_eq!(backoff.checked().is_some_and(|last| last > begin), checks > 0);
     }
 
     #[test]

@@ -26,6 +26,9 @@ pub const POLLS_PER_PROGRESS: u32 = 64;
 /// Polls of a message's source between two polls of the receive queue.
 pub const POLLS_PER_QUEUE: u32 = 4;
 
+/// Looks of a sender for a free line while its receiver takes nothing.
+pub const POLLS_PER_LINE: u32 = 80;
+
 /// Barriers that end at once between two polls of everything else.
 pub const BARRIERS_PER_PROGRESS: u32 = 64;
 

@@ -49,7 +49,7 @@ impl Greeter {
     ///
     /// A failure here concerns the rank alone. The rank learns of it by a refusal, or by the closed
     /// socket.
-    pub(super) fn answer(&mut self, map: &SegmentMap, nonce: u64) -> Greeted {
+    pub(super) fn answer(&mut self, map: &SegmentMap, nonce: u64, nodes: u32) -> Greeted {
         let hello = match receive_hello(&self.socket) {
             Ok(hello) => hello,
             Err(socket) => return socket,
@@ -64,7 +64,7 @@ impl Greeter {
                 self.taken_by = Some(pid);
                 let segment = map.view();
                 let (length, ranks) = (map.length() as u64, segment.ranks());
-                (Reply::Welcome { nonce, length, ranks }, Some(map.fd()))
+                (Reply::Welcome { nonce, length, ranks, nodes }, Some(map.fd()))
             }
             Err(refusal) => (Reply::Refused(refusal), None),
         };

@@ -197,9 +197,10 @@ impl Job {
             Source::Exit(at) => return self.reap(at),
             Source::Boot(at) => {
                 let map = &self.maps[self.nodes.node_of(at as u32).unwrap_or(0) as usize];
+                let nodes = self.nodes.count();
                 let greeter = &mut self.ranks[at].greeter;
                 if let Some(open) = greeter
-                    && open.answer(map, self.nonce) == Greeted::Closed
+                    && open.answer(map, self.nonce, nodes) == Greeted::Closed
                 {
                     *greeter = None;
                 }
@@ -252,6 +253,10 @@ impl Job {
             let liveness = &segment.rank_block(exit.rank).liveness;
             if has_left {
                 liveness.end(Life::Finished);
+            }
+            if liveness.state() == Life::Finished {
+                // It has woken others itself.
+                continue;
             }
             liveness::mark_dead(liveness);
             // A rank that goes to sleep at this moment may miss the wake-up. It learns of the end

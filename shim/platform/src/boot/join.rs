@@ -70,8 +70,8 @@ pub fn join() -> Result<Membership, BootError> {
     let pmi = pmi.ok_or(BootError::Unset { variable: env::PMI_FD.name })?;
     // SAFETY: the launcher made the PMI socket for this process to own, and `once` lets one caller
     // take it.
-    let (store, nodes) = connect(unsafe { pmi.take() }?, place.rank, place.size)?;
-    let map = join_over(&socket, place.rank, place.size, TIMEOUT)?;
+    let store = Box::new(Client::later(unsafe { pmi.take() }?));
+    let (map, nodes) = join_over(&socket, place.rank, place.size, TIMEOUT)?;
     Ok(Membership { rank: place.rank, nodes, map, store, deaths_are_told: true })
 }
 
@@ -172,19 +172,23 @@ fn inspect(fd: RawFd) -> Result<(), BootError> {
     rustix::io::fcntl_setfd(socket, FdFlags::CLOEXEC).map_err(BootError::Socket)
 }
 
-/// Performs the exchange with the launcher.
+/// Performs the exchange with the launcher. Returns the segment, and the nodes of all ranks.
 fn join_over(
     socket: &OwnedFd,
     rank: u32,
     size: u32,
     limit: Duration,
-) -> Result<SegmentMap, BootError> {
+) -> Result<(SegmentMap, Nodes), BootError> {
     let pid = std::process::id();
     let hello = Hello::new(rank, pid).encode();
     rustix::net::send(socket, &hello, SendFlags::NOSIGNAL).map_err(gone_or(BootError::Socket))?;
     await_answer(socket, limit)?;
     let (reply, file) = receive(socket)?;
-    adopt(&reply, file, rank, size)
+    let map = adopt(&reply, file, rank, size)?;
+    let Reply::Welcome { nodes, .. } = reply else { return Err(BootError::NoDescriptor) };
+    let what = || format!("{nodes} nodes for {size} ranks");
+    let nodes = Nodes::blocks(size, nodes).ok_or_else(|| BootError::Malformed { what: what() })?;
+    Ok((map, nodes))
 }
 
 /// Maps the segment that came with `reply`, and marks this rank as alive in it.
@@ -195,7 +199,7 @@ pub(super) fn adopt(
     size: u32,
 ) -> Result<SegmentMap, BootError> {
     let (nonce, length, ranks) = match *reply {
-        Reply::Welcome { nonce, length, ranks } => (nonce, length, ranks),
+        Reply::Welcome { nonce, length, ranks, .. } => (nonce, length, ranks),
         Reply::Refused(refusal) => return Err(BootError::Refused(refusal)),
     };
     if ranks != size {

@@ -10,7 +10,7 @@ const MAGIC: [u8; 8] = *b"strait\x0b\x07";
 
 /// Version of this exchange. Magic and version keep their offsets in all versions, so that two
 /// versions can always report the difference.
-pub(super) const PROTOCOL: u32 = 2;
+pub(super) const PROTOCOL: u32 = 3;
 
 /// The first message of a rank.
 ///
@@ -60,7 +60,8 @@ impl Hello {
 }
 
 /// The answer of the launcher, or of the rank that shares a descriptor. A welcome comes with the
-/// descriptor.
+/// descriptor. The launcher's says on how many nodes the ranks are, in blocks of consecutive ranks.
+/// A rank that shares a descriptor says 0 there.
 ///
 /// | offset | size | field            | welcome           | refusal              |
 /// |-------:|-----:|------------------|-------------------|----------------------|
@@ -70,10 +71,10 @@ impl Hello {
 /// |     16 |    8 | nonce            | the job's         | 0                    |
 /// |     24 |    8 | length           | bytes to map      | 0                    |
 /// |     32 |    4 | detail           | ranks in the job  | the reason's number  |
-/// |     36 |    4 | reserved         | 0                 | 0                    |
+/// |     36 |    4 | nodes            | nodes of the job  | 0                    |
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Reply {
-    Welcome { nonce: u64, length: u64, ranks: u32 },
+    Welcome { nonce: u64, length: u64, ranks: u32, nodes: u32 },
     Refused(JoinRefusal),
 }
 
@@ -110,7 +111,7 @@ impl Reply {
 
     pub(super) fn encode(&self) -> [u8; Self::BYTES] {
         let (kind, nonce, length, detail) = match *self {
-            Self::Welcome { nonce, length, ranks } => (0, nonce, length, ranks),
+            Self::Welcome { nonce, length, ranks, .. } => (0, nonce, length, ranks),
             Self::Refused(JoinRefusal::Protocol { launcher }) => (1, 0, 0, launcher),
             Self::Refused(JoinRefusal::Layout { launcher }) => (2, 0, 0, launcher),
             Self::Refused(JoinRefusal::Rank { expected }) => (3, 0, 0, expected),
@@ -124,6 +125,9 @@ impl Reply {
         bytes[16..24].copy_from_slice(&nonce.to_le_bytes());
         bytes[24..32].copy_from_slice(&length.to_le_bytes());
         bytes[32..36].copy_from_slice(&detail.to_le_bytes());
+        if let Self::Welcome { nodes, .. } = *self {
+            bytes[36..].copy_from_slice(&nodes.to_le_bytes());
+        }
         bytes
     }
 
@@ -136,7 +140,10 @@ impl Reply {
         };
         let detail = fields.u32(32);
         Ok(match fields.u32(12) {
-            0 => Self::Welcome { nonce: fields.u64(16), length: fields.u64(24), ranks: detail },
+            0 => {
+                let (nonce, length, nodes) = (fields.u64(16), fields.u64(24), fields.u32(36));
+                Self::Welcome { nonce, length, ranks: detail, nodes }
+            }
             1 => Self::Refused(JoinRefusal::Protocol { launcher: detail }),
             2 => Self::Refused(JoinRefusal::Layout { launcher: detail }),
             3 => Self::Refused(JoinRefusal::Rank { expected: detail }),
@@ -238,7 +245,7 @@ mod tests {
     use super::*;
 
     const WELCOME: Reply =
-        Reply::Welcome { nonce: 0x0123_4567_89ab_cdef, length: 1 << 40, ranks: 256 };
+        Reply::Welcome { nonce: 0x0123_4567_89ab_cdef, length: 1 << 40, ranks: 256, nodes: 3 };
 
     #[test]
     fn messages_survive_the_wire() {
@@ -260,7 +267,7 @@ mod tests {
     fn the_bytes_are_fixed() {
         let hello = Hello { layout: 2, rank: 3, pid: 0x0405, nonce: 6 };
         let expected =
-            b"strait\x0b\x07\x02\0\0\0\x02\0\0\0\x03\0\0\0\x05\x04\0\0\x06\0\0\0\0\0\0\0";
+            b"strait\x0b\x07\x03\0\0\0\x02\0\0\0\x03\0\0\0\x05\x04\0\0\x06\0\0\0\0\0\0\0";
         assert_eq!(&hello.encode(), expected);
     }
 
@@ -276,14 +283,14 @@ mod tests {
         kind[12] = 200;
         assert_eq!(Reply::parse(&kind), Err(Malformed::Kind { found: 200 }));
         let mut version = good;
-        version[8] = 3;
+        version[8] = 4;
         for later in [&version[..], &version[..20], &[version, version].concat()] {
             assert_eq!(
                 Reply::parse(later),
-                Ok(Reply::Refused(JoinRefusal::Protocol { launcher: 3 })),
+                Ok(Reply::Refused(JoinRefusal::Protocol { launcher: 4 })),
                 "a later version is reported as such, not as corrupt"
             );
-            assert_eq!(Hello::parse(later), Err(Malformed::Protocol { found: 3 }));
+            assert_eq!(Hello::parse(later), Err(Malformed::Protocol { found: 4 }));
         }
     }
 }

@@ -7,7 +7,7 @@
 //! rank                                     launcher
 //!  | HELLO   versions, rank, pid               |
 //!  |------------------------------------------>|
-//!  |        nonce, length, ranks, the memfd    |  WELCOME
+//!  | nonce, length, ranks, nodes, the memfd    |  WELCOME
 //!  |<------------------------------------------|
 //!  | maps, checks the nonce, says `Alive`      |
 //! ```

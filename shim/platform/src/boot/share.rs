@@ -99,6 +99,7 @@ impl DescriptorListener {
         let deadline = Instant::now() + limit;
         let mut done: Vec<Served> = Vec::new();
         let mut callers: Vec<(OwnedFd, u32)> = Vec::new();
+        let welcome = Reply::Welcome { nonce, length, ranks, nodes: 0 };
         while done.len() < members.len() {
             let left = deadline.saturating_duration_since(Instant::now());
             let ready = ready(&self.listener, &callers, left).map_err(BootError::Socket)?;
@@ -115,7 +116,7 @@ impl DescriptorListener {
                 };
                 let (socket, pid) = callers.swap_remove(caller);
                 let (reply, member) = match self.judge(&socket, members, &done, pid) {
-                    Some(Ok(member)) => (Reply::Welcome { nonce, length, ranks }, Some(member)),
+                    Some(Ok(member)) => (welcome, Some(member)),
                     Some(Err(refusal)) => (Reply::Refused(refusal), None),
                     None => continue,
                 };

@@ -132,14 +132,27 @@ impl SegmentMap {
     /// Maps the segment in which `process` is `rank`, for an observer. Returns `None` when the
     /// process has none open, or when the kernel denies access.
     pub(crate) fn of_process(process: u32, rank: u32) -> Option<Self> {
-        memfds_of(process).find_map(|(_, path)| {
+        Self::paths_of(process).find_map(|path| {
             let file = File::options().read(true).write(true).open(path).ok()?;
-            let mut start = [0; size_of::<SegmentHeader>()];
-            file.read_exact_at(&mut start, 0).ok()?;
-            let map = Self::attach(file.into(), SegmentHeader::nonce_of(&start)?, rank).ok()?;
-            let is_ours = map.rank_block(rank).liveness.process().0 == process;
+            let (_, map) = Self::observe(file)?;
+            let is_ours =
+                rank < map.ranks() && map.rank_block(rank).liveness.process().0 == process;
             is_ours.then_some(map)
         })
+    }
+
+    /// Returns the paths of the anonymous files that `process` has open. Some may be segments.
+    pub(crate) fn paths_of(process: u32) -> impl Iterator<Item = PathBuf> {
+        memfds_of(process).map(|(_, path)| path)
+    }
+
+    /// Maps a segment for an observer, and returns it with the nonce of its job. Returns `None` if
+    /// the file is no segment of this version.
+    pub(crate) fn observe(file: File) -> Option<(u64, Self)> {
+        let mut start = [0; size_of::<SegmentHeader>()];
+        file.read_exact_at(&mut start, 0).ok()?;
+        let nonce = SegmentHeader::nonce_of(&start)?;
+        Some((nonce, Self::attach(file.into(), nonce, 0).ok()?))
     }
 
     /// Returns a view of the segment that does not borrow `self`.

@@ -104,6 +104,9 @@ impl<'a> Team<'a> {
     /// Returns why the group cannot meet any more, if so: a member died, or all others left.
     pub(super) fn loss(&self) -> Option<Fault> {
         let engine = self.world.lock_progress();
+        if !engine.is_any_gone() {
+            return None;
+        }
         let mut all_left = None;
         let mut left = 1;
         let own = self.world.rank();

@@ -10,8 +10,8 @@ use std::sync::{Arc, MutexGuard};
 
 use strait_core::buffer::Part;
 use strait_core::engine::{
-    Bypass, Engine, Mark, Owner, ProgressError, ReceivedShort, RequestId, SentShort, Status,
-    Ticket, Want,
+    Bypass, Engine, LineRoom, Mark, Owner, ProgressError, ReceivedShort, RequestId, SentShort,
+    Status, Ticket, Want,
 };
 use strait_core::matching::Pattern;
 use strait_core::wire::Key;
@@ -57,11 +57,17 @@ impl RankEngine {
     short_paths! {
         fn send_short(destination: Rank, key: Key, data: &[u8]) -> SentShort;
         fn send_medium(destination: Rank, key: Key, data: &[u8]) -> SentShort;
+        fn send_straight(destination: Rank, key: Key, data: &[u8]) -> SentShort;
+        fn look_for_room(destination: Rank, length: usize) -> LineRoom;
+        fn give_up_waiting(destination: Rank) -> ();
         fn send_marked(destination: Rank, key: Key, data: &[u8]) -> Option<(Mark, SentShort)>;
         fn is_taken(destination: Rank, mark: Mark) -> bool;
         fn tell_taken(source: Rank) -> ();
         fn recv_short(source: Rank, want: Want, buffer: &mut [u8]) -> Bypass;
         fn recv_medium(source: Rank, want: Want, buffer: &mut [u8]) -> Bypass;
+        fn recv_straight(source: Rank, want: Want, buffer: &mut [u8]) -> Bypass;
+        fn prefetch_next(source: Rank, length: usize) -> ();
+        fn recv_queued(source: Rank, want: Want, buffer: &mut [u8]) -> Bypass;
         fn take_next_short(source: Rank, want: Want, buffer: &mut [u8]) -> Bypass;
         fn take_next_medium(source: Rank, want: Want, buffer: &mut [u8]) -> Bypass;
         fn has_next(source: Rank) -> bool;

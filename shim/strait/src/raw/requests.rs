@@ -5,7 +5,7 @@ use strait_core::engine::{Outcome, Owner, RequestId, Status, Ticket, Ticketed};
 use super::sealed;
 use crate::{Error, World};
 
-/// Requests of a [`World`], as an interface needs them whose callers hold unchecked names.
+/// Requests of a [`World`], for interfaces that give their callers unchecked names.
 pub trait RawRequests: sealed::Sealed {
     /// Returns the ticket of a request that a call on this world has returned.
     fn ticket(&self, request: RequestId) -> Ticket;

@@ -2,7 +2,8 @@
 //! §12.3.4).
 //!
 //! The means depends on the window:
-//! - Where every part is mapped, the processor's atomic instructions change the numbers.
+//! - Where every part is mapped, the processor's atomic instructions change the numbers. Long
+//!   accumulates use plain arithmetic under the locks of the part ([`super::stripes`]).
 //! - Where some parts are not, the kernel copies under the locks of the part, one stripe at a time:
 //!   fetch, combine, write back (`[OneSided04]` §3.3.1).
 //! - Where the window spans nodes, the device changes the numbers, for every member
@@ -15,16 +16,14 @@
 use core::ptr::NonNull;
 
 use strait_core::buffer::{Cursor, Direction};
-use strait_core::layout::{Call, Corrupt, Wait};
 use strait_core::reduce::{Integer, Op};
-use strait_core::rma::{AmOperation, STRIPE, Shape, SharedNumber};
+use strait_core::rma::{AmOperation, Shape, SharedNumber};
 use strait_core::sync::{Step, reached};
-use strait_platform::record::WaitRecorder;
-use strait_platform::{liveness, lock};
 
 use super::Window;
 use super::options::AtomicityDomain;
 use super::part::{PartAccess, WindowPart};
+use super::stripes::numbers_in_stripe;
 use crate::buffer::{part_of, part_of_mut};
 use crate::{Error, Number, WindowDesign, WindowError};
 
@@ -64,12 +63,11 @@ impl Window<'_> {
     ) -> Result<(), Error> {
         if let [operand] = *data
             && self.design == WindowDesign::Rdma
-            && !self.handled
+            && self.domain != AtomicityDomain::Locks
         {
             return self.fetch_and_op(operand, target, displacement, op).map(drop);
         }
-        let shape = Shape::Contiguous { length: size_of_val(data) };
-        self.accumulate_vectored(&[data], target, displacement, shape, op)
+        self.combine_contiguous(data, None, target, displacement, op)
     }
 
     /// Accumulates as [`Window::accumulate`] does, and stores the previous numbers in `results`.
@@ -102,8 +100,7 @@ impl Window<'_> {
         displacement: usize,
         op: Op,
     ) -> Result<(), Error> {
-        let shape = Shape::Contiguous { length: size_of_val(data) };
-        self.get_accumulate_vectored(&[data], results, target, displacement, shape, op)
+        self.combine_contiguous(data, Some(results), target, displacement, op)
     }
 
     /// Accumulates the concatenation of `data` to the numbers of `shape`, which starts at a
@@ -198,6 +195,7 @@ impl Window<'_> {
     ) -> Result<T, Error> {
         let (part, offset) = self.locate_number::<T>(target, displacement)?;
         if let Some(place) = self.place::<T>(part, offset) {
+            let _guard = self.enter_stripe(part, offset)?;
             return place.fetch_and_op(op, operand).ok_or_else(|| undefined::<T>(op));
         }
         if let Some(number) = self.number::<T>(part, offset) {
@@ -253,6 +251,7 @@ impl Window<'_> {
     ) -> Result<T, Error> {
         let (part, offset) = self.locate_number::<T>(target, displacement)?;
         if let Some(place) = self.place::<T>(part, offset) {
+            let _guard = self.enter_stripe(part, offset)?;
             return Ok(place.compare_and_swap(compare, new));
         }
         if let Some(number) = self.number::<T>(part, offset) {
@@ -280,7 +279,11 @@ impl Window<'_> {
 
     /// Returns a number that the processor can access atomically. `None`: this window uses locks.
     #[inline(always)]
-    fn place<T: Number>(&self, part: &WindowPart, offset: usize) -> Option<SharedNumber<T>> {
+    pub(super) fn place<T: Number>(
+        &self,
+        part: &WindowPart,
+        offset: usize,
+    ) -> Option<SharedNumber<T>> {
         match part.reach.get() {
             PartAccess::Mapped(base) if self.domain == AtomicityDomain::Processor => {
                 // SAFETY: `locate` and `check_alignment` have checked that the number lies in the
@@ -289,6 +292,24 @@ impl Window<'_> {
             }
             _ => None,
         }
+    }
+
+    fn combine_contiguous<T: Number>(
+        &self,
+        data: &[T],
+        results: Option<&mut [T]>,
+        target: u32,
+        displacement: usize,
+        op: Op,
+    ) -> Result<(), Error> {
+        let function = T::function(op).ok_or_else(|| undefined::<T>(op))?;
+        let bytes = size_of_val(data);
+        let (part, offset) = self.locate(target, displacement, bytes)?;
+        if let Some(other) = results.as_deref().map(size_of_val).filter(|other| *other != bytes) {
+            return Err(WindowError::Lengths { origin: bytes, other }.into());
+        }
+        check_alignment::<T>(part, offset)?;
+        self.combine_run(part, offset, data, results, op, function)
     }
 
     fn combine<T: Number>(
@@ -338,15 +359,10 @@ impl Window<'_> {
         op: Op,
         function: fn(T, T) -> T,
     ) -> Result<(), Error> {
-        if self.place::<T>(part, offset).is_some() {
-            for (number, operand) in operands.iter().enumerate() {
-                let place = self.place::<T>(part, offset + number * size_of::<T>());
-                let before = place.and_then(|place| place.fetch_and_op(op, *operand));
-                if let (Some(results), Some(before)) = (&mut results, before) {
-                    results[number] = before;
-                }
-            }
-            return Ok(());
+        if let PartAccess::Mapped(base) = part.reach.get()
+            && self.domain == AtomicityDomain::Processor
+        {
+            return self.combine_mapped((part, base), offset, operands, results, op);
         }
         if self.number::<T>(part, offset).is_some() {
             for (number, operand) in operands.iter().enumerate() {
@@ -367,10 +383,12 @@ impl Window<'_> {
         let mut done = 0;
         while done < operands.len() {
             let at = offset + done * size_of::<T>();
-            let stretch = (STRIPE - at % STRIPE) / size_of::<T>();
-            let operands = &operands[done..operands.len().min(done + stretch)];
+            let operands = &operands[done..operands.len().min(done + numbers_in_stripe::<T>(at))];
             let results = results.as_deref_mut().map(|all| &mut all[done..done + operands.len()]);
             done += operands.len();
+            if results.is_none() && !is_handed_over && self.gather(part, at, operands, op)? {
+                continue;
+            }
             if is_handed_over {
                 self.send_active_messages(part, at, operands, results, AmOperation::Combine(op))?;
                 continue;
@@ -416,18 +434,7 @@ impl Window<'_> {
         };
         let mut numbers = vec![T::zeroed(); count];
         let buffer = part_of_mut(bytemuck::must_cast_slice_mut(&mut numbers));
-        let segment = self.world.segment();
-        let mut record = WaitRecorder::new(&segment.rank_block(self.world.rank()).waiting);
-        let has_ended = |rank| {
-            if rank >= segment.ranks() {
-                return Err(Corrupt::Holder { found: rank });
-            }
-            record.renew(Wait::on(Call::Accumulate, rank), 0);
-            Ok(liveness::has_ended(&segment.rank_block(rank).liveness))
-        };
-        let _guard = lock::acquire(block.stripe(offset), self.world.rank(), has_ended)?;
-        drop(record);
-        reached(Step::AccumulateLocked);
+        let _guard = self.lock_stripe(block, offset)?;
         // SAFETY: the callers have checked that the numbers lie in the part. The buffer is a local
         // vector of that length.
         unsafe { self.copy(part, offset, Direction::Read, buffer.base, buffer.length) }?;

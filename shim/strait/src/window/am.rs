@@ -81,6 +81,7 @@ impl Window<'_> {
         let Some((remote, beyond)) = part.remote.as_ref().zip(self.own.beyond.as_ref()) else {
             return Err(WindowError::OtherNode { rank: part.rank }.into());
         };
+        self.carry_out_gathered(part)?;
         let mut active_messages = part.am_sender.get();
         let done = self.block.acknowledgements(remote.place);
         self.await_handler(remote, || active_messages.have_room(done))?;
@@ -114,8 +115,10 @@ impl Window<'_> {
         Ok(())
     }
 
-    /// Waits until the target has carried out all active messages.
+    /// Carries out the gathered accumulates, and waits until the target has carried out all active
+    /// messages. Every later accumulate of this member comes after them.
     pub(super) fn await_active_messages(&self, part: &WindowPart) -> Result<(), Error> {
+        self.carry_out_gathered(part)?;
         let active_messages = part.am_sender.get();
         let Some(remote) = part.remote.as_ref().filter(|_| !active_messages.is_none()) else {
             return Ok(());

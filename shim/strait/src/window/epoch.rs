@@ -211,7 +211,9 @@ impl Window<'_> {
             None => self.await_active_messages(part),
         };
         let done = done.and_then(|()| self.flush_blocks(part));
-        unless_gone(done).and(self.signal(EpochSignal::Completion, target, number))
+        let signalled = unless_gone(done).and(self.signal(EpochSignal::Completion, target, number));
+        // The signal does not wait for what the caller's memory waits for.
+        signalled.and(unless_gone(self.complete_started(part)))
     }
 
     /// Raises a signal at another member. Sends nothing to a member that is gone.

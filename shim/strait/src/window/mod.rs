@@ -22,6 +22,7 @@ mod epoch;
 pub(crate) mod epochs;
 mod exchange;
 pub(crate) mod expose;
+mod gathered;
 mod internode;
 pub(crate) mod local;
 mod mapped;
@@ -35,6 +36,8 @@ mod put_get;
 mod remote;
 mod request;
 mod send_recv;
+mod started;
+mod stripes;
 mod words;
 
 use core::cell::{Cell, RefCell};
@@ -316,8 +319,9 @@ impl<'world> Window<'world> {
         later.map(|part| unless_gone(self.flush_part(part))).fold(Ok(()), Result::and)
     }
 
-    /// Completes this rank's operations locally, so that their buffers may be reused. Every
-    /// operation is locally complete when its call returns, so this only checks the target.
+    /// Completes this rank's operations locally, so that their buffers may be reused. Every safe
+    /// operation is locally complete when its call returns. Those of
+    /// [`RawWindow`](crate::raw::RawWindow) may continue until this call.
     ///
     /// ```
     /// # use strait::{Assert, Window};
@@ -333,14 +337,18 @@ impl<'world> Window<'world> {
     ///
     /// # Errors
     ///
-    /// [`WindowError::Target`] when the target does not exist.
+    /// [`WindowError::Target`] when the target does not exist; [`Error::Fault`] when it died before
+    /// operations that continue after their call were complete.
     ///
     /// # Source
     ///
     /// MPI-4.1 §12.5.4, `MPI_WIN_FLUSH_LOCAL`.
     #[inline]
     pub fn flush_local(&self, target: u32) -> Result<(), Error> {
-        self.part(target)?;
+        let part = self.part(target)?;
+        if part.completes_later {
+            return self.complete_started(part);
+        }
         Ok(())
     }
 
@@ -375,6 +383,7 @@ impl<'world> Window<'world> {
             return Ok(());
         }
         self.until_poll.set(FLUSHES_PER_POLL);
+        self.give_up_bias();
         self.world.poll()
     }
 }

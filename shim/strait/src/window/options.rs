@@ -9,9 +9,12 @@ use crate::{Error, LockDesign, WindowDesign, env};
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum AtomicityDomain {
-    /// Atomic instructions of the processor on the numbers themselves. Every part lies in the
-    /// segment, or only its owner reaches it ([`WindowDesign::SendRecv`]). The owner's atomic
-    /// accesses ([`crate::Local`]) are atomic with accumulates.
+    /// Atomic instructions of the processor on the numbers themselves, and plain arithmetic under
+    /// locks for long accumulates. Every part lies in the segment, or only its owner reaches it
+    /// ([`WindowDesign::SendRecv`]). The owner reads each number whole ([`crate::Local`]). Its
+    /// stores and its own atomic instructions are atomic with accumulates only until a member
+    /// accumulates 32 or more consecutive numbers to the same 16 KiB. From then on the owner, too,
+    /// changes those numbers atomically only by accumulates.
     Processor,
     /// Locks, each for a stripe of a part's bytes: some part is private memory, or the window spans
     /// nodes. The owner reaches its part atomically only by accumulates. Devices take the locks

@@ -1,12 +1,14 @@
 //! The parts of a window, as one member reaches them.
 
-use core::cell::Cell;
+use core::cell::{Cell, RefCell};
 use core::ptr::NonNull;
 
 use strait_core::hca::RemoteAddress;
 use strait_core::rma::{AmSender, WindowBlock};
 use strait_platform::Rank;
 
+use super::gathered::GatheredAccumulates;
+use super::started::StartedTransfers;
 use crate::network::LaneId;
 
 /// The part of one member, with the state of this member's access to it.
@@ -29,6 +31,13 @@ pub(super) struct WindowPart {
     pub(super) am_sender: Cell<AmSender>,
     /// True when an operation may complete after its call: by the device, or by messages.
     pub(super) completes_later: bool,
+    /// The stripes whose numbers this member may change by atomic instructions without the lock,
+    /// while they are not revoked ([`strait_core::rma::StripeBias`]).
+    pub(super) biased: Cell<u64>,
+    /// Accumulates that wait for each other.
+    pub(super) gathered: RefCell<GatheredAccumulates>,
+    /// Transfers by the device that continue after their call.
+    pub(super) started: RefCell<StartedTransfers>,
     /// True after the start of an access epoch until its post has been seen or its lock is held.
     pub(super) awaited: Cell<bool>,
 }

@@ -1,6 +1,6 @@
 //! The parts of all members, from the descriptors that the members publish.
 
-use core::cell::Cell;
+use core::cell::{Cell, RefCell};
 use core::ptr::NonNull;
 
 use strait_core::layout::{Corrupt, Segment};
@@ -54,6 +54,10 @@ impl PartDescriptor {
             remote: remote.transpose()?,
             am_sender: active_messages,
             completes_later,
+            // Where all operations on a part are its owner's, no lock is ever needed.
+            biased: Cell::new(if self.goes_by_messages() { u64::MAX } else { 0 }),
+            gathered: RefCell::default(),
+            started: RefCell::default(),
             awaited,
         })
     }

@@ -2,6 +2,7 @@
 //!
 //! A put of few bytes returns at once, and the device completes it by the next flush. All other
 //! operations wait for the device here, because the origin's memory is borrowed only for the call.
+//! Those whose caller keeps the memory for longer are in [`super::started`].
 
 use core::ptr::NonNull;
 use std::collections::VecDeque;
@@ -48,8 +49,14 @@ impl Window<'_> {
     /// Waits until all requests to the member are complete, if the device carries them out.
     pub(super) fn flush_remote(&self, part: &WindowPart) -> Result<(), Error> {
         let Some(remote) = &part.remote else { return Ok(()) };
-        self.await_active_messages(part)?;
-        self.ask(remote, |lane, device| Ok(lane.is_flushed(device, remote.block)?.then_some(())))
+        let flushed = self.await_active_messages(part).and_then(|()| {
+            self.ask(remote, |lane, device| {
+                Ok(lane.is_flushed(device, remote.block)?.then_some(()))
+            })
+        });
+        // The caller may reuse its memory also after a failure.
+        let completed = self.complete_started(part);
+        flushed.and(completed)
     }
 
     /// Writes a word of 8 bytes, after all earlier requests.

@@ -54,6 +54,7 @@ impl World {
 
     /// Makes sure that this rank learns of the death of `rank`, whatever its node.
     pub(crate) fn watch_over(&self, rank: Rank) {
+        self.lock_progress().context().resources.watch.expect(rank);
         self.with_network(|network| network.watch_over(rank));
     }
 

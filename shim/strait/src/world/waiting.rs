@@ -29,6 +29,13 @@ impl Drop for RtrWait<'_> {
     }
 }
 
+/// The wait record of a loop that makes progress itself.
+#[derive(Debug)]
+pub(crate) struct LoopRecord<'a> {
+    recorder: WaitRecorder<'a>,
+    turns: u64,
+}
+
 impl World {
     /// Makes progress for a call that does not wait. A program with only such calls learns of
     /// deaths here.
@@ -36,8 +43,36 @@ impl World {
         self.poll_for(|| Wait::new(Call::Test))
     }
 
-    /// Makes progress like [`World::poll`], in a loop that waits for `what`.
+    /// Makes progress like [`World::poll`], for a call that does not wait for `what`.
     pub(crate) fn poll_for(&self, what: impl Fn() -> Wait) -> Result<(), Error> {
+        let record = &self.map.rank_block(self.rank).waiting;
+        self.progress_and_check(what, |wait| record::write_once(record, wait))
+    }
+
+    /// Makes progress like [`World::poll`], in a loop that waits for `what`. `record` lasts as long
+    /// as that loop.
+    pub(crate) fn poll_in_loop(
+        &self,
+        record: &mut LoopRecord<'_>,
+        what: impl Fn() -> Wait,
+    ) -> Result<(), Error> {
+        record.turns += 1;
+        self.progress_and_check(what, |wait| record.recorder.renew(wait, record.turns))
+    }
+
+    /// Returns the record of a loop that waits by calls of [`World::poll_in_loop`].
+    pub(crate) fn record_of_loop(&self) -> LoopRecord<'_> {
+        let recorder = WaitRecorder::new(&self.map.rank_block(self.rank).waiting);
+        LoopRecord { recorder, turns: 0 }
+    }
+
+    /// Makes progress. When it is time to look for ranks that have died, it calls `write` with
+    /// what this rank waits for, and looks.
+    fn progress_and_check(
+        &self,
+        what: impl Fn() -> Wait,
+        write: impl FnOnce(Wait),
+    ) -> Result<(), Error> {
         self.with_baselines(Baselines::hurry);
         self.progress()?;
         let mut call_timer = self.call_timer.get();
@@ -45,7 +80,7 @@ impl World {
         self.call_timer.set(call_timer);
         if due {
             let wait = what();
-            record::write_once(&self.map.rank_block(self.rank).waiting, wait);
+            write(wait);
             self.watch_over_peer_of(wait);
             self.look_for_the_gone()?;
         }
@@ -84,7 +119,8 @@ impl World {
     ) -> Result<T, Error> {
         // A progress thread has nothing to do during this wait.
         let _guard = self.lock_progress();
-        let mut backoff = Backoff::new(self.spin);
+        // Waits are often short, so the time of the last check outlives them.
+        let mut backoff = Backoff::new(self.spin).checked_at(self.checked.get());
         let segment = self.segment();
         let mut inside = None;
         let mut record = WaitRecorder::new(&segment.rank_block(self.rank).waiting);
@@ -111,6 +147,7 @@ impl World {
                         backoff.check_next();
                         std::thread::yield_now();
                     }
+                    self.checked.set(backoff.checked());
                 }
                 Next::Sleep => match &self.idle {
                     Some(idle) => idle(),

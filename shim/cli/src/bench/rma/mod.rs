@@ -6,7 +6,7 @@ mod epoch;
 mod lock;
 mod one_sided;
 mod sync;
-mod window;
+pub(super) mod window;
 
 use super::benchmark::{BenchGroup, entry};
 use lock::LockBench;

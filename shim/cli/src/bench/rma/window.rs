@@ -33,7 +33,7 @@ impl WindowVerb {
 }
 
 /// Makes a window over one kind of memory, with `bytes` bytes at each rank.
-pub(super) fn window<'a>(
+pub(crate) fn window<'a>(
     stage: &BenchStage<'a>,
     memory: MemoryKind,
     bytes: usize,

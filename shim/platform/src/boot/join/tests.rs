@@ -15,15 +15,23 @@ fn map() -> SegmentMap {
     SegmentMap::create(config, NONCE).unwrap()
 }
 
-/// Joins as `rank` of `size` with a launcher that serves rank 1 in a job with the nonce `nonce`.
-fn exchange(rank: u32, size: u32, nonce: u64) -> (SegmentMap, Result<SegmentMap, BootError>) {
+/// What a rank gets that joins: the segment and the nodes.
+type Joined = Result<(SegmentMap, Nodes), BootError>;
+
+/// Joins as `rank` of `size` with a launcher that serves rank 1 in a job with the nonce `nonce`, on
+/// 2 nodes.
+fn exchange(rank: u32, size: u32, nonce: u64) -> (SegmentMap, Joined) {
+    exchange_on(2, rank, size, nonce)
+}
+
+fn exchange_on(nodes: u32, rank: u32, size: u32, nonce: u64) -> (SegmentMap, Joined) {
     let map = map();
     let (ours, theirs) = socket_pair().unwrap();
     let joined = thread::scope(|scope| {
         let joining = scope.spawn(move || join_over(&theirs, rank, size, TIMEOUT));
         let mut greeter = Greeter::new(ours, 1);
         await_answer(greeter.socket(), TIMEOUT).unwrap();
-        assert_eq!(greeter.answer(&map, nonce), Greeted::Open);
+        assert_eq!(greeter.answer(&map, nonce, nodes), Greeted::Open);
         joining.join().unwrap()
     });
     (map, joined)
@@ -32,7 +40,8 @@ fn exchange(rank: u32, size: u32, nonce: u64) -> (SegmentMap, Result<SegmentMap,
 #[test]
 fn a_rank_joins_and_is_alive() {
     let (map, joined) = exchange(1, 2, NONCE);
-    assert_eq!(joined.unwrap().ranks(), 2);
+    let (attached, nodes) = joined.unwrap();
+    assert_eq!((attached.ranks(), nodes), (2, Nodes::blocks(2, 2).unwrap()));
     let segment = map.view();
     let liveness = &segment.rank_block(1).liveness;
     assert_eq!(liveness.state(), Life::Alive);
@@ -54,6 +63,11 @@ fn disagreement_is_named() {
     let (_, joined) = exchange(1, 3, NONCE);
     assert!(matches!(joined, Err(BootError::Size { environment: 3, launcher: 2 })), "{joined:?}");
 
+    for nodes in [0, 3] {
+        let (_, joined) = exchange_on(nodes, 1, 2, NONCE);
+        assert!(matches!(joined, Err(BootError::Malformed { .. })), "{joined:?}");
+    }
+
     let (map, joined) = exchange(1, 2, NONCE + 1);
     let nonce = AttachError::Nonce { found: NONCE, expected: NONCE + 1 };
     assert!(
@@ -71,7 +85,7 @@ fn one_process_is_taken_per_rank() {
     for expected in [Ok(()), Err(JoinRefusal::Taken { pid: 5 })] {
         let hello = Hello::new(1, 5).encode();
         rustix::net::send(&theirs, &hello, SendFlags::empty()).unwrap();
-        assert_eq!(greeter.answer(&map, NONCE), Greeted::Open);
+        assert_eq!(greeter.answer(&map, NONCE, 1), Greeted::Open);
         let (reply, file) = receive(&theirs).unwrap();
         match expected {
             Ok(()) => assert!(matches!(reply, Reply::Welcome { .. }) && file.is_some()),
@@ -94,11 +108,11 @@ fn versions_are_distinguished() {
         (other_layout, JoinRefusal::Layout { launcher: strait_core::layout::LAYOUT_VERSION }),
     ] {
         rustix::net::send(&theirs, &hello, SendFlags::empty()).unwrap();
-        assert_eq!(greeter.answer(&map, NONCE), Greeted::Open);
+        assert_eq!(greeter.answer(&map, NONCE, 1), Greeted::Open);
         assert_eq!(receive(&theirs).unwrap().0, Reply::Refused(expected));
     }
     rustix::net::send(&theirs, b"good morning", SendFlags::empty()).unwrap();
-    assert_eq!(greeter.answer(&map, NONCE), Greeted::Closed, "not a Strait program");
+    assert_eq!(greeter.answer(&map, NONCE, 1), Greeted::Closed, "not a Strait program");
 }
 
 #[test]

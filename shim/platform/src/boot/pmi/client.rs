@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, FdFlags};
-use rustix::net::{RecvFlags, SendFlags};
+use rustix::net::{RecvFlags, SendFlags, Shutdown};
 
 use super::{LineReader, PmiLine, mapping};
 use crate::boot::BootError;
@@ -84,6 +84,8 @@ pub(crate) struct Client {
     key_max: usize,
     /// Longest value, in bytes.
     value_max: usize,
+    /// Whether the session has begun. Only then are the three values above known.
+    begun: bool,
     shut: bool,
     limit: Duration,
 }
@@ -98,26 +100,41 @@ impl Client {
         Self::with_limit(socket, TIMEOUT)
     }
 
-    fn with_limit(socket: OwnedFd, limit: Duration) -> Result<Self, StoreError> {
+    /// Returns a client that opens the session over `socket` with its first use.
+    pub(crate) fn later(socket: OwnedFd) -> Self {
         let (key_max, value_max, space) = (0, 0, String::new());
-        let lines = LineReader::default();
-        let mut client = Self { socket, lines, space, key_max, value_max, shut: false, limit };
-        let init = client.ask("init", " pmi_version=1 pmi_subversion=1", "response_to_init")?;
+        let (lines, limit) = (LineReader::default(), TIMEOUT);
+        Self { socket, lines, space, key_max, value_max, begun: false, shut: false, limit }
+    }
+
+    fn with_limit(socket: OwnedFd, limit: Duration) -> Result<Self, StoreError> {
+        let mut client = Self { limit, ..Self::later(socket) };
+        client.begin()?;
+        Ok(client)
+    }
+
+    /// Opens the session, unless it is open or shut.
+    fn begin(&mut self) -> Result<(), StoreError> {
+        if self.begun || self.shut {
+            return Ok(());
+        }
+        let init = self.ask("init", " pmi_version=1 pmi_subversion=1", "response_to_init")?;
         accepted("init", &init)?;
-        let maxes = client.ask("get_maxes", "", "maxes")?;
+        let maxes = self.ask("get_maxes", "", "maxes")?;
         // The limits count the zero that ends a string in C.
         let limit = |key| PmiLine(&maxes).number::<usize>(key).and_then(|max| max.checked_sub(1));
         let malformed =
             |command, answer: &str| StoreError::Malformed { command, answer: answer.into() };
-        client.key_max = limit("keylen_max").ok_or_else(|| malformed("get_maxes", &maxes))?;
-        client.value_max = limit("vallen_max")
+        self.key_max = limit("keylen_max").ok_or_else(|| malformed("get_maxes", &maxes))?;
+        self.value_max = limit("vallen_max")
             .filter(|max| *max > COUNT)
             .ok_or_else(|| malformed("get_maxes", &maxes))?;
-        let space = client.ask("get_my_kvsname", "", "my_kvsname")?;
+        let space = self.ask("get_my_kvsname", "", "my_kvsname")?;
         let name =
             PmiLine(&space).get("kvsname").ok_or_else(|| malformed("get_my_kvsname", &space))?;
-        client.space = name.to_owned();
-        Ok(client)
+        self.space = name.to_owned();
+        self.begun = true;
+        Ok(())
     }
 
     /// Returns the launcher's text about the nodes, or `None` when it has none.
@@ -233,6 +250,7 @@ impl Client {
 
 impl KeyValueStore for Client {
     fn put(&mut self, key: &str, value: &[u8]) -> Result<(), StoreError> {
+        self.begin()?;
         let digits: String = value.iter().map(|byte| format!("{byte:02x}")).collect();
         // Digits are ASCII, so every cut is between characters.
         let (first, rest) = digits.split_at(digits.len().min(self.value_max - COUNT));
@@ -246,6 +264,7 @@ impl KeyValueStore for Client {
     }
 
     fn get(&mut self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        self.begin()?;
         self.check(key, 1)?;
         let Some(word) = self.get_word(key)? else { return Ok(None) };
         let malformed = || StoreError::Malformed { command: "get", answer: word.clone() };
@@ -258,6 +277,7 @@ impl KeyValueStore for Client {
     }
 
     fn fence(&mut self) -> Result<(), StoreError> {
+        self.begin()?;
         let answer = self.ask(BARRIER, "", "barrier_out")?;
         accepted(BARRIER, &answer)
     }
@@ -265,6 +285,15 @@ impl KeyValueStore for Client {
     fn finalize(&mut self) -> Result<(), StoreError> {
         if self.shut {
             return Ok(());
+        }
+        if !self.begun {
+            // To Strait's launcher, the only one that has such clients, the end of the connection
+            // says the same.
+            self.shut = true;
+            return match rustix::net::shutdown(&self.socket, Shutdown::Both) {
+                Ok(()) | Err(Errno::NOTCONN) => Ok(()),
+                Err(error) => Err(StoreError::Socket { command: "finalize", error }),
+            };
         }
         let answer = self.ask("finalize", "", "finalize_ack");
         self.shut = true;

@@ -114,7 +114,7 @@ fn unknown_peers_are_refused_and_disturb_no_member() {
         assert_eq!(told, Reply::Refused(JoinRefusal::Protocol { launcher: PROTOCOL }));
 
         let (reply, mine) = fetch(&mut store.clone(), "door", 2, TIMEOUT).unwrap();
-        assert_eq!(reply, Reply::Welcome { nonce: 7, length: 8, ranks: 9 });
+        assert_eq!(reply, Reply::Welcome { nonce: 7, length: 8, ranks: 9, nodes: 0 });
         assert_eq!(contents(&mine), "for rank 2");
         serving.join().unwrap().unwrap();
     });

@@ -183,7 +183,7 @@ impl WindowLockManager {
         };
         if self.hybrid.is_none() {
             while let Some((origin, _)) = self.manager.first() {
-                self.manager.grant();
+                self.manager.grant(origin);
                 said.push_back(answer(self, origin, LockReply::Granted(LockMode::Cpu)));
             }
             return;
@@ -191,8 +191,8 @@ impl WindowLockManager {
         let Some(network) = network else { return };
         while let Some((origin, came_of)) = self.work_on(engine, network) {
             match came_of {
-                Some(LockReply::Granted(LockMode::Cpu)) => self.manager.grant(),
-                Some(_) => self.manager.dismiss(),
+                Some(LockReply::Granted(LockMode::Cpu)) => self.manager.grant(origin),
+                Some(_) => self.manager.dismiss(origin),
                 None => continue,
             }
             self.moved += u64::from(came_of == Some(LockReply::Granted(LockMode::Network)));
@@ -202,6 +202,9 @@ impl WindowLockManager {
 
     /// Works on the first request until there is an answer for its member. The inner option is
     /// `None` for a member that has died, the outer one when the work has to wait.
+    ///
+    /// A request that has come ahead of the current one takes its place, if the current one has
+    /// taken no word yet.
     fn work_on(
         &mut self,
         engine: &ShmEngine,
@@ -209,8 +212,14 @@ impl WindowLockManager {
     ) -> Option<(u32, Option<LockReply>)> {
         let (place, size) = (self.place, self.ranks.len() as u32);
         let words = self.hybrid.as_mut()?;
+        let first = self.manager.first();
+        let is_overtaken = |current: &mut Current| {
+            first.is_some_and(|(first, _)| first != current.origin)
+                && current.migration.is_at_start()
+        };
+        words.current.take_if(is_overtaken);
         if words.current.is_none() {
-            let (origin, lock_type) = self.manager.first()?;
+            let (origin, lock_type) = first?;
             // The number distinguishes this migration from all others of the lock.
             let moves = words.policy.migrates(LockMode::Cpu).then_some(self.moved + 1);
             let migration = Migration::new(origin, lock_type, place, size, moves);

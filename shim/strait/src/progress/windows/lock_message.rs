@@ -40,7 +40,7 @@ pub(crate) struct LockMessage {
 /// The form on the wire: the word with the place, and the number of the lock manager.
 pub(crate) type Packed = [u64; 2];
 
-const WORDS: [LockPayload; 8] = [
+const WORDS: [LockPayload; 9] = [
     LockPayload::Request(LockRequest::Lock(LockType::Shared)),
     LockPayload::Request(LockRequest::Lock(LockType::Exclusive)),
     LockPayload::Request(LockRequest::Unlock),
@@ -49,6 +49,7 @@ const WORDS: [LockPayload; 8] = [
     LockPayload::Answer(LockReply::Elsewhere),
     LockPayload::Answer(LockReply::Denied),
     LockPayload::Answer(LockReply::Corrupt),
+    LockPayload::Request(LockRequest::ShareAhead),
 ];
 
 impl LockMessage {
@@ -74,6 +75,6 @@ mod tests {
             let message = LockMessage { word, manager: u64::MAX - number, place: u32::MAX };
             assert_eq!(LockMessage::parse(message.pack()), Ok(message));
         }
-        assert!(LockMessage::parse([8, 0]).is_err());
+        assert!(LockMessage::parse([WORDS.len() as u64, 0]).is_err());
     }
 }

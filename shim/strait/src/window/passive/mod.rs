@@ -17,7 +17,10 @@ mod steps;
 #[cfg(test)]
 mod tests;
 
-use strait_core::lock::{Coding, LockMode, LockState, LockType, LockWords, WordAccess};
+use strait_core::lock::{
+    Attempt, AttemptOutcome, Coding, LockMode, LockState, LockType, LockWords, WordAccess,
+};
+use strait_core::rma;
 
 use super::Window;
 use super::epochs::Assert;
@@ -146,6 +149,13 @@ impl Window<'_> {
                 return Ok(());
             }
         }
+        if let Some(lock) = self.passive.targets.get(target as usize)
+            && (lock.standing.get(), lock_type, promise)
+                == (LockStanding::None, LockType::Shared, Assert::NONE)
+            && self.share_at_once(lock)
+        {
+            return Ok(());
+        }
         self.begin_lock(lock_type, target, promise)
     }
 
@@ -186,7 +196,54 @@ impl Window<'_> {
             lock.standing.set(LockStanding::None);
             return self.poll_sometimes();
         }
+        if let Some(lock) = self.passive.targets.get(target as usize)
+            && lock.standing.get() == LockStanding::Cpu(LockType::Shared)
+            && self.leave_at_once(lock)
+        {
+            return self.poll_sometimes();
+        }
         self.end_lock(target, "unlock")
+    }
+
+    /// Takes a shared lock whose word no member holds exclusively. Returns false if the lock is not
+    /// free to share now, or is of another design; then nothing has changed.
+    #[inline(always)]
+    fn share_at_once(&self, lock: &LockTarget) -> bool {
+        let Some((word, share)) = lock.cpu.zip(lock.share) else { return false };
+        // SAFETY: the words belong to the target and are mapped as long as the window.
+        let (word, share) = unsafe { (word.as_ref(), share.as_ref()) };
+        // This comes before the member can hold the lock, so that a lock that died with it blocks
+        // no member for ever.
+        share.access(WordAccess::Write(1));
+        let (place, members) = (self.group.place(), self.parts.len() as u32);
+        let mut attempt = Attempt::new(Coding::Signed, LockType::Shared, place, members);
+        loop {
+            match attempt.handle(word.access(attempt.op())) {
+                AttemptOutcome::Taken => {
+                    lock.standing.set(LockStanding::Cpu(LockType::Shared));
+                    return true;
+                }
+                AttemptOutcome::Again => {}
+                AttemptOutcome::Held(_) | AttemptOutcome::Corrupt(_) => {
+                    share.access(WordAccess::Write(0));
+                    return false;
+                }
+            }
+        }
+    }
+
+    /// Releases a shared lock, if all members take it at its word. Returns false otherwise; then
+    /// nothing has changed.
+    #[inline(always)]
+    fn leave_at_once(&self, lock: &LockTarget) -> bool {
+        let Some((word, share)) = lock.cpu.zip(lock.share) else { return false };
+        rma::flush();
+        // SAFETY: the words belong to the target and are mapped as long as the window.
+        let (word, share) = unsafe { (word.as_ref(), share.as_ref()) };
+        word.access(Coding::Signed.release(LockType::Shared, self.group.place()));
+        share.access(WordAccess::Write(0));
+        lock.standing.set(LockStanding::None);
+        true
     }
 
     /// Begins an access epoch at all members, each with a shared lock, until

@@ -132,6 +132,9 @@ impl Opening {
                 .block
                 .filter(|_| matches!(way, LockMethod::Cpu | LockMethod::Hybrid))
                 .map(|block| NonNull::from(block.locks().at(LockWords::CPU))),
+            share: part.block.filter(|_| way == LockMethod::Cpu).map(|block| {
+                NonNull::from(block.locks().at(LockWords::share_offset(group.place())))
+            }),
         };
         Ok(Passive {
             asked,

@@ -88,13 +88,29 @@ impl Window<'_> {
                 Chase::Hybrid(Hybrid::new(lock_type, place, size, on_node))
             }
         };
-        let pursuit = Pursuit { lock_type, chase, posted: None, asked: false };
+        let request = self.request_for(lock_type, target);
+        let pursuit = Pursuit { lock_type, request, chase, posted: None, asked: false };
         self.passive.pursuits.borrow_mut().push((target, pursuit));
         self.passive.targets[target as usize].standing.set(LockStanding::Pursuing);
         if lock_type == LockType::Shared {
             // This comes before the member can hold the lock, so that a lock that died with it
             // blocks no member for ever.
             self.say_whether_sharing(target, 1);
+        }
+    }
+
+    /// Returns the request to a lock manager. A member that has other locks of the window must not
+    /// wait behind an exclusive request: that may wait for a member which waits for this one.
+    fn request_for(&self, lock_type: LockType, target: u32) -> LockRequest {
+        let targets = (0..).zip(&self.passive.targets);
+        let has_others = || {
+            targets
+                .filter(|(other, _)| *other != target)
+                .any(|(_, lock)| lock.standing.get() != LockStanding::None)
+        };
+        match lock_type {
+            LockType::Shared if has_others() => LockRequest::ShareAhead,
+            _ => LockRequest::Lock(lock_type),
         }
     }
 
@@ -129,12 +145,44 @@ impl Window<'_> {
     pub(in crate::window) fn await_lock(&self, target: u32) -> Result<bool, Error> {
         match self.passive.targets[target as usize].standing.get() {
             LockStanding::Pursuing => {}
+            LockStanding::Lazy if matches!(self.passive.way, LockMethod::Queue(_)) => {
+                self.share_in_order();
+                return self.share(target).map(|()| true);
+            }
             LockStanding::Lazy => self.pursue(LockType::Shared, target),
             _ => return Ok(false),
         }
+        self.finish_pursuit(target).map(|()| true)
+    }
+
+    /// Waits for the lock that this member pursues.
+    fn finish_pursuit(&self, target: u32) -> Result<(), Error> {
         let taken = self.wait_for_lock(target);
         self.settle_lock(target, *taken.as_ref().unwrap_or(&LockStanding::None));
-        taken.map(|_| true)
+        taken.map(drop)
+    }
+
+    /// Shares the locks of all members, for `lock_all` where each lock is a queue.
+    ///
+    /// A queue lets no member share ahead of exclusive requests. So members take the locks in the
+    /// order of the targets: otherwise two of them could wait for each other.
+    fn share_in_order(&self) {
+        for target in 0..self.parts.len() as u32 {
+            // The first operation to a target asks again, and reports the error.
+            if self.share(target).is_err() {
+                self.passive.targets[target as usize].standing.set(LockStanding::Lazy);
+                self.parts[target as usize].awaited.set(true);
+            }
+        }
+    }
+
+    /// Shares the lock of a target, if `lock_all` has not taken it yet.
+    fn share(&self, target: u32) -> Result<(), Error> {
+        if self.passive.targets[target as usize].standing.get() != LockStanding::Lazy {
+            return Ok(());
+        }
+        self.pursue(LockType::Shared, target);
+        self.finish_pursuit(target)
     }
 
     /// Waits for the lock, without requesting one for which nothing was done yet.
@@ -149,6 +197,7 @@ impl Window<'_> {
     fn wait_for_lock(&self, target: u32) -> Result<LockStanding, Error> {
         let mut backoff = WindowLockBackoff::new(self.passive.backoff, self.world.spin());
         let mut lost = self.is_any_lost();
+        let mut record = self.world.record_of_loop();
         loop {
             match self.chase(target, true)? {
                 Chased::Taken(standing) => return Ok(standing),
@@ -157,7 +206,7 @@ impl Window<'_> {
                 Chased::Held(blame) => {
                     if backoff.pause() {
                         self.watch_over_holders(blame);
-                        self.world.poll_for(|| self.lock_wait(target, blame))?;
+                        self.world.poll_in_loop(&mut record, || self.lock_wait(target, blame))?;
                         lost = self.is_any_lost();
                         self.look_for_the_lost(target, blame)?;
                     }
@@ -297,7 +346,7 @@ impl Window<'_> {
     ) -> Result<Option<Option<LockStanding>>, Error> {
         if !pursuit.asked {
             count(&self.passive.counts.requests);
-            self.say(target, LockPayload::Request(LockRequest::Lock(pursuit.lock_type)))?;
+            self.say(target, LockPayload::Request(pursuit.request))?;
             pursuit.asked = true;
             self.keep(target, pursuit);
         }

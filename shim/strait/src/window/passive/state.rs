@@ -15,6 +15,9 @@ pub(super) struct LockTarget {
     pub(super) standing: Cell<LockStanding>,
     /// The CPU word, if this member takes the lock there.
     pub(super) cpu: Option<NonNull<LockWord>>,
+    /// The word that says whether this member shares the lock, if all members take the lock at the
+    /// CPU word.
+    pub(super) share: Option<NonNull<LockWord>>,
 }
 
 /// The method by which locks are taken in a window.

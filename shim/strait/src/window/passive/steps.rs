@@ -1,8 +1,8 @@
 //! The pursuit of a lock: the state of a member's steps to get it.
 
 use strait_core::lock::{
-    Attempt, Hybrid, HybridStep, HybridWord, LockMode, LockState, LockType, Mcs, McsStep, McsWord,
-    WordAccess,
+    Attempt, Hybrid, HybridStep, HybridWord, LockMode, LockRequest, LockState, LockType, Mcs,
+    McsStep, McsWord, WordAccess,
 };
 
 use super::standing::LockStanding;
@@ -11,6 +11,8 @@ use super::standing::LockStanding;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pursuit {
     pub(super) lock_type: LockType,
+    /// The request to the target's manager.
+    pub(super) request: LockRequest,
     pub(super) chase: Chase,
     /// The request to the device in progress.
     pub(super) posted: Option<u64>,

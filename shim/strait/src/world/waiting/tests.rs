@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use strait_core::engine::Tuning;
-use strait_core::layout::{Call, SegmentConfig, Wait};
+use strait_core::layout::{Call, Life, SegmentConfig, Wait};
 use strait_core::ring::Design;
 use strait_core::shm::Slumber;
 use strait_hca::DeviceChoice;
@@ -21,6 +21,7 @@ use strait_platform::sleep::testing::take_turns;
 
 use crate::World;
 use crate::network::ConnectionListener;
+use crate::world::WOKEN_BY_LEAVING;
 
 /// Number of ranks, two on each node.
 const RANKS: u32 = 4;
@@ -165,4 +166,18 @@ fn a_rank_that_leaves_rings() {
     bell.prepare_to_sleep(Slumber::Word, || ());
     worlds.pop().unwrap().finalize().unwrap();
     assert!(!bell.is_wanted());
+}
+
+/// Otherwise the ranks of a job, which leave together, would all wake each other.
+#[test]
+fn a_rank_that_leaves_rings_few_and_one_that_dies_rings_all() {
+    const OTHERS: u32 = WOKEN_BY_LEAVING as u32 + 4;
+    for (how, rung) in [(Life::Finished, WOKEN_BY_LEAVING), (Life::Dead, OTHERS as usize)] {
+        let worlds = World::in_process(OTHERS + 1).unwrap();
+        let segment = worlds[0].segment();
+        let bells: Vec<_> = (1..=OTHERS).map(|rank| &segment.rank_block(rank).doorbell).collect();
+        bells.iter().for_each(|bell| bell.prepare_to_sleep(Slumber::Word, || ()));
+        worlds[0].end(how);
+        assert_eq!(bells.iter().filter(|bell| !bell.is_wanted()).count(), rung);
+    }
 }

@@ -30,6 +30,7 @@ const INIT: (&str, &str) = (
 const MAXES: (&str, &str) =
     ("cmd=get_maxes", "cmd=maxes rc=0 kvsname_max=256 keylen_max=10 vallen_max=11\n");
 const NAME: (&str, &str) = ("cmd=get_my_kvsname", "cmd=my_kvsname rc=0 kvsname=kvs_1\n");
+const FINALIZE: (&str, &str) = ("cmd=finalize", "cmd=finalize_ack rc=0\n");
 
 fn begun<T: Send>(rest: &[(&str, &str)], act: impl FnOnce(&mut Client) -> T + Send) -> T {
     let script = [&[INIT, MAXES, NAME], rest].concat();
@@ -49,6 +50,22 @@ fn fields_may_come_in_any_order_and_lines_in_pieces() {
         assert_eq!((client.key_max, client.value_max, &*client.space), (63, 1023, "4711.0"));
         client.fence().unwrap();
     });
+}
+
+#[test]
+fn a_session_may_begin_with_its_first_use() {
+    let script = [INIT, MAXES, NAME, ("cmd=barrier_in", "cmd=barrier_out\n"), FINALIZE];
+    played(&script, |socket| {
+        let mut client = Client::later(socket);
+        client.fence().unwrap();
+        client.finalize().unwrap();
+    });
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let mut unused = Client::later(theirs.into());
+    unused.finalize().unwrap();
+    assert_eq!(BufReader::new(ours).lines().count(), 0, "the launcher finds the end alone");
+    assert_eq!(unused.fence(), Err(StoreError::Shut));
+    assert_eq!(unused.finalize(), Ok(()), "a second call has no effect");
 }
 
 #[test]
@@ -177,10 +194,8 @@ fn a_barrier_is_waited_for_without_an_end() {
     let (ours, theirs) = UnixStream::pair().unwrap();
     thread::scope(|scope| {
         let waiting = scope.spawn(move || {
-            let (space, lines) = (String::new(), LineReader::default());
-            let (socket, limit) = (theirs.into(), Duration::ZERO);
-            let (key_max, value_max, shut) = (9, 9, false);
-            Client { socket, lines, space, key_max, value_max, shut, limit }.fence()
+            let begun = Client { begun: true, ..Client::later(theirs.into()) };
+            Client { limit: Duration::ZERO, ..begun }.fence()
         });
         let mut line = String::new();
         BufReader::new(&ours).read_line(&mut line).unwrap();

@@ -4,15 +4,20 @@
 //! ([`strait_core::layout::WaitRecord`]), which is found among the open files of its process. The
 //! kernel has the rest.
 
+mod job;
+mod threads;
+
 use core::fmt;
 use core::time::Duration;
-use std::fs;
 use std::thread;
 
 use strait_core::layout::{Call, Life, Unreadable, Waited};
 
 use crate::Rank;
 use crate::segment::SegmentMap;
+use threads::{Thread, threads_of};
+
+pub use job::{ObservedJob, ObservedRank, ProcessState, job_of, jobs};
 
 /// Time between the two samples that tell whether a thread ran.
 const SAMPLE: Duration = Duration::from_millis(100);
@@ -52,21 +57,6 @@ struct RankView {
     /// Whether its receive queue holds something.
     queued: bool,
     waited: Result<Option<Waited>, Unreadable>,
-}
-
-/// The state of a thread in the kernel.
-#[derive(Clone, Debug)]
-struct Thread {
-    number: u32,
-    name: String,
-    /// State letter, as in `/proc/PID/stat`.
-    state: char,
-    /// The kernel function in which it sleeps.
-    place: String,
-    /// Clock ticks for which it has run.
-    ticks: u64,
-    /// Whether it ran between two samples.
-    ran: bool,
 }
 
 /// Observes ranks, each given with the number of its process.
@@ -181,34 +171,11 @@ impl fmt::Display for Observation {
     }
 }
 
-/// Returns the threads of a process; none when it is gone, or is hidden from this user.
-fn threads_of(pid: u32) -> Vec<Thread> {
-    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let thread = |task: fs::DirEntry| {
-        let number = task.file_name().to_str()?.parse().ok()?;
-        let stat = fs::read_to_string(task.path().join("stat")).ok()?;
-        let place = fs::read_to_string(task.path().join("wchan")).unwrap_or_default();
-        parse_stat(number, &stat, place)
-    };
-    tasks.filter_map(thread).collect()
-}
-
-/// Parses a `stat` line. The 2nd field, in parentheses, is the name, and may hold anything.
-fn parse_stat(number: u32, stat: &str, place: String) -> Option<Thread> {
-    let (before, after) = stat.rsplit_once(')')?;
-    let (_, name) = before.split_once('(')?;
-    let mut fields = after.split_ascii_whitespace();
-    let state = fields.next()?.chars().next()?;
-    // The 14th and 15th fields: clock ticks in the program, and in the kernel.
-    let mut times = fields.skip(14 - 4).map(|field| field.parse().unwrap_or(0));
-    let ticks = times.next()? + times.next()?;
-    Some(Thread { number, name: name.to_owned(), state, place, ticks, ran: false })
-}
-
 #[cfg(test)]
 mod tests {
     use strait_core::layout::Wait;
 
+    use super::threads::parse_stat;
     use super::*;
 
     const SECOND: u64 = 1_000_000_000;

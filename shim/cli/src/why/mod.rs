@@ -1,0 +1,85 @@
+//! `strait why`: which rank of a job waits for which, and why the job does not go on.
+//!
+//! The ranks do not take part: what they wait for is in their segment, and other processes of the
+//! same user may read it. So this works on ranks that wait, compute, are stopped, or were killed.
+
+mod graph;
+mod report;
+mod view;
+
+use core::error::Error;
+use core::time::Duration;
+use std::process::ExitCode;
+use std::thread;
+
+use clap::Args;
+use strait::observe::{self, ObservedJob};
+
+use crate::output::{complain, say};
+use view::JobView;
+
+/// Show which rank waits for which, in the jobs of this user on this host
+#[derive(Args, Debug)]
+pub(crate) struct Why {
+    /// Look at this job alone (an id that this command prints)
+    #[arg(long, value_parser = parse_id)]
+    job: Option<u64>,
+    /// Look at the job of this process alone
+    #[arg(long, conflicts_with = "job")]
+    pid: Option<u32>,
+    /// Time between the two looks at each rank, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 1000)]
+    interval: u64,
+    /// Print one JSON object for each job
+    #[arg(long, conflicts_with = "dot")]
+    json: bool,
+    /// Print the graph of waits for Graphviz
+    #[arg(long)]
+    dot: bool,
+}
+
+fn parse_id(word: &str) -> Result<u64, core::num::ParseIntError> {
+    u64::from_str_radix(word, 16)
+}
+
+impl Why {
+    pub(crate) fn execute(&self) -> Result<ExitCode, Box<dyn Error>> {
+        let jobs = self.jobs();
+        if jobs.is_empty() {
+            complain(self.absence());
+            return Ok(ExitCode::FAILURE);
+        }
+        let first: Vec<_> = jobs.iter().map(ObservedJob::look).collect();
+        thread::sleep(Duration::from_millis(self.interval));
+        for (job, first) in jobs.iter().zip(first) {
+            let view = JobView::new(job, &first, &job.look());
+            if self.json {
+                say(&serde_json::to_string(&report::json(&view))?)?;
+            } else if self.dot {
+                say(&report::dot(&view))?;
+            } else {
+                say(&report::text(&view))?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn jobs(&self) -> Vec<ObservedJob> {
+        match (self.job, self.pid) {
+            (_, Some(pid)) => observe::job_of(pid).into_iter().collect(),
+            (Some(id), None) => observe::jobs().into_iter().filter(|job| job.id() == id).collect(),
+            (None, None) => observe::jobs(),
+        }
+    }
+
+    /// Says why there is no job to look at.
+    fn absence(&self) -> String {
+        let reason = "a user sees the jobs of its own processes on this host, made by the same \
+                      version of Strait";
+        match (self.job, self.pid) {
+            (Some(id), _) => format!("no job {id:x} is running here: {reason}"),
+            (_, Some(pid)) => format!("process {pid} belongs to no job of Strait: {reason}"),
+            (None, None) => format!("no job of Strait is running here: {reason}"),
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! The words about a job.
+
+use core::fmt::Write as _;
+use core::time::Duration;
+
+use serde_json::{Value, json};
+use strait_core::layout::Call;
+
+use super::graph::{Activity, Cause};
+use super::view::{JobView, RankView};
+
+/// Returns the text about a job.
+pub(super) fn text(view: &JobView) -> String {
+    let (count, judgement) = (view.ranks.len(), &view.judgement);
+    let mut text = format!("job {:x}, {count} ranks: {}\n", view.id, state(view));
+    for (cause, waiting) in &judgement.stuck {
+        let _ = writeln!(text, "  {}", sentence(view, cause, waiting));
+        for rank in members(cause) {
+            let _ = writeln!(text, "    {}", line(view, rank));
+        }
+        for rank in waiting.iter().filter(|rank| !members(cause).contains(rank)) {
+            let _ = writeln!(text, "    because of that: {}", line(view, *rank));
+        }
+        let _ = writeln!(text, "  what to do: {}", advice(view, cause));
+    }
+    for (rank, waiting) in &judgement.slow {
+        let _ = writeln!(text, "  {} for {}:", wait_of(waiting), name(*rank));
+        let _ = writeln!(text, "    {}", line(view, *rank));
+    }
+    for (sender, receiver) in &judgement.moving {
+        let _ = writeln!(text, "  a message from rank {sender} to rank {receiver} is on its way:");
+        let _ = writeln!(text, "    {}\n    {}", line(view, *sender), line(view, *receiver));
+    }
+    text.truncate(text.trim_end().len());
+    text
+}
+
+/// Returns the state of a job in one phrase.
+fn state(view: &JobView) -> &'static str {
+    let judgement = &view.judgement;
+    let waits = view.ranks.iter().any(|rank| matches!(rank.activity, Activity::Waits { .. }));
+    if !judgement.stuck.is_empty() {
+        "stuck"
+    } else if !judgement.slow.is_empty() {
+        "ranks wait for ranks that compute or poll"
+    } else if waits {
+        "it moves: each wait that lasts may still end"
+    } else {
+        "no rank waits for long"
+    }
+}
+
+/// Returns the sentence that begins the words about a cause.
+fn sentence(view: &JobView, cause: &Cause, waiting: &[u32]) -> String {
+    match cause {
+        Cause::Knot(ranks) => {
+            let calls = ranks.iter().map(|rank| view.ranks[*rank as usize].activity);
+            let calls: Vec<_> = calls.filter_map(call).collect();
+            let all = |call| calls.iter().all(|other| *other == call);
+            let why = if all(Call::Recv) {
+                ": each waits for a message that the next has not sent"
+            } else if all(Call::Send) {
+                ": each sends, and no rank receives these messages"
+            } else if all(Call::WindowLock) {
+                ": each holds a lock that another wants"
+            } else {
+                ""
+            };
+            format!("{} wait for each other{why}:", list(ranks))
+        }
+        Cause::Rank(rank) => {
+            let what = match view.ranks[*rank as usize].activity {
+                Activity::Stopped => "is stopped",
+                Activity::Dead => "has ended without leaving the job",
+                Activity::Left => "has left the job",
+                _ => "does not act",
+            };
+            format!("{} for {}, which {what}:", wait_of(waiting), name(*rank))
+        }
+    }
+}
+
+/// Returns the next step for the user.
+fn advice(view: &JobView, cause: &Cause) -> String {
+    match cause {
+        Cause::Rank(rank) => {
+            let pid = view.ranks[*rank as usize].seen.pid;
+            match view.ranks[*rank as usize].activity {
+                Activity::Stopped => {
+                    format!("let it go on (kill -CONT {pid}), or detach the debugger that holds it")
+                }
+                Activity::Dead => {
+                    "the ranks that wait learn of the death and get an error; if they \
+                                   do not within seconds, end the job"
+                        .to_owned()
+                }
+                _ => "the program communicates with a rank that has finished: see that all ranks \
+                      agree on the number of messages and collective calls"
+                    .to_owned(),
+            }
+        }
+        Cause::Knot(ranks) => {
+            let pids: Vec<String> =
+                ranks.iter().map(|rank| view.ranks[*rank as usize].seen.pid.to_string()).collect();
+            format!(
+                "compare sources, tags and contexts above with the program; the stacks: for p in \
+                 {}; do gdb -p $p -batch -ex bt; done",
+                pids.join(" ")
+            )
+        }
+    }
+}
+
+fn members(cause: &Cause) -> Vec<u32> {
+    match cause {
+        Cause::Knot(ranks) => ranks.clone(),
+        Cause::Rank(rank) => vec![*rank],
+    }
+}
+
+const fn call(activity: Activity) -> Option<Call> {
+    match activity {
+        Activity::Waits { wait, .. } => Some(wait.call),
+        _ => None,
+    }
+}
+
+fn name(rank: u32) -> String {
+    format!("rank {rank}")
+}
+
+/// Returns "rank 3 waits" or "ranks 3 and 4 wait".
+fn wait_of(ranks: &[u32]) -> String {
+    let verb = if ranks.len() == 1 { "waits" } else { "wait" };
+    format!("{} {verb}", list(ranks))
+}
+
+/// Returns ranks as words. Of many, it lists the first ones.
+fn list(ranks: &[u32]) -> String {
+    const MOST: usize = 8;
+    let shown: Vec<String> = ranks.iter().take(MOST).map(u32::to_string).collect();
+    match (shown.as_slice(), ranks.len()) {
+        ([one], 1) => format!("rank {one}"),
+        ([before @ .., last], count) if count <= MOST => {
+            format!("ranks {} and {last}", before.join(", "))
+        }
+        (shown, count) => format!("ranks {} and {} more", shown.join(", "), count - shown.len()),
+    }
+}
+
+/// Returns what a rank does, in one line.
+fn line(view: &JobView, rank: u32) -> String {
+    let RankView { seen, activity, is_still } = &view.ranks[rank as usize];
+    let ago = |since_ns: u64| Duration::from_nanos(view.now_ns.saturating_sub(since_ns));
+    let what = match activity {
+        Activity::Waits { wait, since_ns } => {
+            let moved = if *is_still { "" } else { " (it moved between the two looks)" };
+            format!("waits in {wait}; for {:.1?}{moved}", ago(*since_ns))
+        }
+        Activity::Computes => match seen.waited {
+            Ok(Some(waited)) => {
+                let last = ago(waited.latest_ns);
+                format!("computes or polls; its last sign of life in a wait was {last:.1?} ago")
+            }
+            Ok(None) => "computes: it has not waited for long yet".to_owned(),
+            Err(_) => "has a record that cannot be read".to_owned(),
+        },
+        Activity::Stopped => "is stopped by a signal or a debugger".to_owned(),
+        Activity::Dead => "has ended without leaving the job".to_owned(),
+        Activity::Left => "has left the job".to_owned(),
+        Activity::Unseen => "has not joined the job, or is on another host".to_owned(),
+    };
+    match seen.pid {
+        0 => format!("rank {rank} {what}"),
+        pid => format!("rank {rank} (process {pid}) {what}"),
+    }
+}
+
+/// Returns a job as JSON.
+pub(super) fn json(view: &JobView) -> Value {
+    let ranks: Vec<Value> = view.ranks.iter().map(|rank| json_rank(view, rank)).collect();
+    let stuck: Vec<Value> = view
+        .judgement
+        .stuck
+        .iter()
+        .map(|(cause, waiting)| {
+            let kind = match cause {
+                Cause::Knot(_) => "knot",
+                Cause::Rank(_) => "rank",
+            };
+            json!({
+                "cause": kind,
+                "ranks": members(cause),
+                "waiting": waiting,
+                "text": sentence(view, cause, waiting),
+                "advice": advice(view, cause),
+            })
+        })
+        .collect();
+    let slow: Vec<Value> = view
+        .judgement
+        .slow
+        .iter()
+        .map(|(rank, waiting)| json!({ "rank": rank, "waiting": waiting }))
+        .collect();
+    json!({
+        "job": format!("{:x}", view.id),
+        "nodes": view.nodes,
+        "state": state(view),
+        "ranks": ranks,
+        "stuck": stuck,
+        "slow": slow,
+        "moving": view.judgement.moving,
+    })
+}
+
+fn json_rank(view: &JobView, rank: &RankView) -> Value {
+    let RankView { seen, activity, is_still } = rank;
+    let mut value = json!({
+        "rank": seen.rank,
+        "pid": seen.pid,
+        "state": state_of(*activity),
+        "still": is_still,
+        "text": line(view, seen.rank),
+    });
+    if let Activity::Waits { wait, since_ns } = activity {
+        value["wait"] = json!({
+            "call": wait.call.words(),
+            "peer": wait.peer,
+            "tag": wait.tag,
+            "context": wait.context,
+            "bytes": wait.bytes,
+            "complete": wait.over.map(|(complete, of)| [complete, of]),
+            "seconds": Duration::from_nanos(view.now_ns.saturating_sub(*since_ns)).as_secs_f64(),
+        });
+    }
+    value
+}
+
+const fn state_of(activity: Activity) -> &'static str {
+    match activity {
+        Activity::Computes => "computes",
+        Activity::Waits { .. } => "waits",
+        Activity::Stopped => "stopped",
+        Activity::Dead => "dead",
+        Activity::Left => "left",
+        Activity::Unseen => "unseen",
+    }
+}
+
+/// Returns the graph of waits in the language of Graphviz.
+pub(super) fn dot(view: &JobView) -> String {
+    let mut text = format!("digraph \"job {:x}\" {{\n", view.id);
+    let stuck: Vec<u32> =
+        view.judgement.stuck.iter().flat_map(|(cause, _)| members(cause)).collect();
+    for rank in &view.ranks {
+        let (number, state) = (rank.seen.rank, state_of(rank.activity));
+        let color = if stuck.contains(&number) { ", color=red" } else { "" };
+        let _ = writeln!(text, "  {number} [label=\"rank {number}\\n{state}\"{color}];");
+        if let Activity::Waits { wait, .. } = rank.activity
+            && let Some(peer) = wait.peer.filter(|peer| (*peer as usize) < view.ranks.len())
+        {
+            let label = wait.to_string().replace('"', "'");
+            let _ = writeln!(text, "  {number} -> {peer} [label=\"{label}\"];");
+        }
+    }
+    text.push('}');
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use strait::observe::ProcessState;
+
+    use super::super::view::tests::{view, waiting};
+    use super::*;
+
+    #[test]
+    fn a_cycle_is_told_with_its_ranks_tags_and_the_next_step() {
+        let ranks = [waiting(0, 1, 5), waiting(1, 0, 6), waiting(2, 1, 7)];
+        let text = text(&view(&ranks, &ranks));
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "job abc, 3 ranks: stuck");
+        let first = "  ranks 0 and 1 wait for each other: each waits for a message that the next \
+                     has not sent:";
+        assert_eq!(lines[1], first);
+        assert!(lines[2].contains("rank 0 (process 100) waits in recv: source 1, tag 7"), "{text}");
+        assert!(lines[4].contains("because of that: rank 2 (process 102)"), "{text}");
+        assert!(lines[5].starts_with("  what to do: compare"), "{text}");
+    }
+
+    #[test]
+    fn a_stopped_rank_is_told_with_the_command_that_continues_it() {
+        let mut ranks = [waiting(0, 1, 5), waiting(1, 0, 6)];
+        ranks[1].process = ProcessState::Stopped;
+        let view = view(&ranks, &ranks);
+        let text = text(&view);
+        assert!(text.contains("rank 0 waits for rank 1, which is stopped:"), "{text}");
+        assert!(text.contains("kill -CONT 101"), "{text}");
+        let json = json(&view);
+        assert_eq!(json["stuck"][0]["ranks"], json!([1]));
+        assert_eq!(json["ranks"][0]["wait"]["tag"], 7);
+        let dot = dot(&view);
+        assert!(dot.contains("0 -> 1 [label=\"recv: source 1, tag 7, context 0\"]"), "{dot}");
+    }
+
+    #[test]
+    fn many_ranks_are_not_all_listed() {
+        assert_eq!(list(&[4]), "rank 4");
+        assert_eq!(list(&[4, 5, 6]), "ranks 4, 5 and 6");
+        let many: Vec<u32> = (0..20).collect();
+        assert_eq!(list(&many), "ranks 0, 1, 2, 3, 4, 5, 6, 7 and 12 more");
+    }
+}

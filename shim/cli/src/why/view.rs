@@ -1,0 +1,154 @@
+//! A job as two looks show it.
+
+use strait::observe::{ObservedJob, ObservedRank, ProcessState, monotonic_ns};
+use strait_core::layout::{Call, Life, Waited};
+
+use super::graph::{Activity, Judgement, judge};
+
+/// A rank as two looks show it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RankView {
+    pub(super) seen: ObservedRank,
+    pub(super) activity: Activity,
+    /// Whether it was in the same wait at both looks.
+    pub(super) is_still: bool,
+}
+
+/// A job as two looks show it.
+#[derive(Debug)]
+pub(super) struct JobView {
+    pub(super) id: u64,
+    pub(super) nodes: usize,
+    pub(super) ranks: Vec<RankView>,
+    pub(super) judgement: Judgement,
+    /// Time of the second look, in nanoseconds of the monotonic clock.
+    pub(super) now_ns: u64,
+}
+
+impl JobView {
+    /// Judges a job by two looks. Only what both looks show can be stuck.
+    pub(super) fn new(job: &ObservedJob, first: &[ObservedRank], second: &[ObservedRank]) -> Self {
+        Self::of(job.id(), job.nodes(), first, second)
+    }
+
+    fn of(id: u64, nodes: usize, first: &[ObservedRank], second: &[ObservedRank]) -> Self {
+        let ranks: Vec<RankView> = second
+            .iter()
+            .zip(first)
+            .map(|(seen, before)| {
+                let activity = activity(seen);
+                let is_same = activity == self::activity(before);
+                RankView { seen: *seen, activity, is_still: is_same && has_looked(before, seen) }
+            })
+            .collect();
+        // A rank that changed between the looks acts.
+        let activities: Vec<Activity> = ranks
+            .iter()
+            .map(|rank| if is_sure(rank) { rank.activity } else { Activity::Computes })
+            .collect();
+        let judgement = judge(&activities);
+        Self { id, nodes, ranks, judgement, now_ns: monotonic_ns() }
+    }
+}
+
+/// Returns whether a rank that waits has looked for what it waits for between the two looks. If
+/// not, it may have no processor, and what it waits for may be there.
+fn has_looked(before: &ObservedRank, after: &ObservedRank) -> bool {
+    let latest = |rank: &ObservedRank| rank.waited.ok().flatten().map(|waited| waited.latest_ns);
+    !matches!(activity(after), Activity::Waits { wait, .. } if wait.call != Call::Start)
+        || latest(before) != latest(after)
+}
+
+/// Returns whether the activity of a rank may be used against it: it lasted from the first look to
+/// the second, and the rank looks for what it waits for but finds nothing.
+const fn is_sure(rank: &RankView) -> bool {
+    let has_nothing = !rank.seen.has_packets || !matches!(rank.activity, Activity::Waits { .. });
+    rank.is_still && has_nothing
+}
+
+/// Returns what a rank does.
+fn activity(rank: &ObservedRank) -> Activity {
+    match (rank.life, rank.process) {
+        (Life::Unborn, _) => Activity::Unseen,
+        (Life::Dead, _) => Activity::Dead,
+        (Life::Finished, _) => Activity::Left,
+        (Life::Alive, ProcessState::Ended) => Activity::Dead,
+        (Life::Alive, ProcessState::Stopped) => Activity::Stopped,
+        (Life::Alive, ProcessState::Active | ProcessState::Hidden) => match rank.waited {
+            Ok(Some(Waited { wait: Some(wait), since_ns, latest_ns, turns }))
+                if wait.call != Call::Test && !(since_ns == latest_ns && turns == 0) =>
+            {
+                Activity::Waits { wait, since_ns }
+            }
+            _ => Activity::Computes,
+        },
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use strait_core::layout::Wait;
+
+    use super::super::graph::Cause;
+    use super::*;
+
+    /// A rank that waits for another one to send.
+    pub(in crate::why) fn waiting(rank: u32, peer: u32, since_ns: u64) -> ObservedRank {
+        let wait = Wait { tag: Some(7), context: Some(0), ..Wait::on(Call::Recv, peer) };
+        let waited = Waited { wait: Some(wait), since_ns, latest_ns: since_ns + 1, turns: 9 };
+        ObservedRank {
+            rank,
+            pid: 100 + rank,
+            life: Life::Alive,
+            waited: Ok(Some(waited)),
+            has_packets: false,
+            process: ProcessState::Active,
+        }
+    }
+
+    /// A job with ranks that have looked once more before the second look.
+    pub(in crate::why) fn view(first: &[ObservedRank], second: &[ObservedRank]) -> JobView {
+        let mut later = second.to_vec();
+        for rank in &mut later {
+            if let Ok(Some(waited)) = &mut rank.waited {
+                waited.latest_ns += 1;
+            }
+        }
+        JobView::of(0xabc, 1, first, &later)
+    }
+
+    #[test]
+    fn only_a_wait_that_both_looks_show_is_stuck() {
+        let still = [waiting(0, 1, 5), waiting(1, 0, 6)];
+        let knot = (Cause::Knot(vec![0, 1]), vec![0, 1]);
+        assert_eq!(view(&still, &still).judgement.stuck, [knot]);
+        let moved = [waiting(0, 1, 5), waiting(1, 0, 7)];
+        assert_eq!(view(&still, &moved).judgement.stuck, []);
+    }
+
+    #[test]
+    fn a_rank_that_has_not_looked_is_not_stuck() {
+        let ranks = [waiting(0, 1, 5), waiting(1, 0, 6)];
+        assert_eq!(JobView::of(0xabc, 1, &ranks, &ranks).judgement.stuck, []);
+    }
+
+    #[test]
+    fn a_rank_with_packets_to_take_is_not_stuck() {
+        let mut ranks = [waiting(0, 1, 5), waiting(1, 0, 6)];
+        ranks[1].has_packets = true;
+        assert_eq!(view(&ranks, &ranks).judgement.stuck, []);
+    }
+
+    #[test]
+    fn a_stopped_or_killed_rank_is_the_cause() {
+        for (life, process) in [
+            (Life::Alive, ProcessState::Stopped),
+            (Life::Alive, ProcessState::Ended),
+            (Life::Dead, ProcessState::Ended),
+            (Life::Finished, ProcessState::Ended),
+        ] {
+            let ranks = [waiting(0, 1, 5), ObservedRank { life, process, ..waiting(1, 0, 6) }];
+            assert_eq!(view(&ranks, &ranks).judgement.stuck, [(Cause::Rank(1), vec![0])]);
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! The jobs of this host that this user may look into.
+//!
+//! A job's segments are found among the open files of its processes. Its ranks do not take part, so
+//! they may wait, compute, be stopped, or have been killed.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt as _;
+
+use strait_core::layout::{Life, RankBlock, Unreadable, Waited};
+
+use super::threads::threads_of;
+use crate::Rank;
+use crate::liveness::{namespace, start_time};
+use crate::segment::SegmentMap;
+
+/// A job, with the segment of each of its nodes that are on this host.
+#[derive(Debug)]
+pub struct ObservedJob {
+    id: u64,
+    nodes: Vec<SegmentMap>,
+}
+
+/// What an observer sees of one rank.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct ObservedRank {
+    /// The rank.
+    pub rank: Rank,
+    /// The number of its process, or 0 before it has one.
+    pub pid: u32,
+    /// The stage of its life.
+    pub life: Life,
+    /// What it waits for; `None` if it has not waited for long yet.
+    pub waited: Result<Option<Waited>, Unreadable>,
+    /// Whether packets that it has not taken wait in its receive queue.
+    pub has_packets: bool,
+    /// What its process does.
+    pub process: ProcessState,
+}
+
+/// The state of a rank's process.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum ProcessState {
+    /// At least one thread runs, or sleeps as threads do that wait.
+    Active,
+    /// All threads are stopped, by a signal or by a debugger.
+    Stopped,
+    /// The process has ended.
+    Ended,
+    /// The process has numbers of another namespace, such as a container's.
+    Hidden,
+}
+
+/// Returns the jobs of which this user may open a segment, in the order of their ids.
+#[must_use]
+pub fn jobs() -> Vec<ObservedJob> {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    gather(numbers)
+}
+
+/// Returns the job of a process, which is one of its ranks or its launcher.
+#[must_use]
+pub fn job_of(process: u32) -> Option<ObservedJob> {
+    let id = gather([process].into_iter()).first()?.id;
+    jobs().into_iter().find(|job| job.id == id)
+}
+
+/// Maps each segment that one of these processes has open, once.
+fn gather(processes: impl Iterator<Item = u32>) -> Vec<ObservedJob> {
+    let mut found = BTreeMap::new();
+    let mut jobs = BTreeMap::<u64, Vec<SegmentMap>>::new();
+    for path in processes.flat_map(SegmentMap::paths_of) {
+        let Ok(file) = File::options().read(true).write(true).open(path) else { continue };
+        let Ok(metadata) = file.metadata() else { continue };
+        if found.insert((metadata.dev(), metadata.ino()), ()).is_none()
+            && let Some((id, map)) = SegmentMap::observe(file)
+        {
+            jobs.entry(id).or_default().push(map);
+        }
+    }
+    jobs.into_iter().map(|(id, nodes)| ObservedJob { id, nodes }).collect()
+}
+
+impl ObservedJob {
+    /// Returns the random number that distinguishes the job from others.
+    #[must_use]
+    pub const fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Returns the number of nodes of which there is a segment.
+    #[must_use]
+    pub fn nodes(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Looks at each rank. A rank that is not on this host is [`Life::Unborn`].
+    #[must_use]
+    pub fn look(&self) -> Vec<ObservedRank> {
+        let ranks = self.nodes.iter().map(SegmentMap::ranks).max().unwrap_or(0);
+        (0..ranks).map(|rank| self.look_at(rank)).collect()
+    }
+
+    fn look_at(&self, rank: Rank) -> ObservedRank {
+        let blocks = self.nodes.iter().filter(|map| rank < map.ranks());
+        let mut blocks = blocks.map(|map| map.rank_block(rank));
+        let is_here = |block: &&RankBlock| block.liveness.state() != Life::Unborn;
+        let Some(block) = blocks.find(is_here) else {
+            let (life, process) = (Life::Unborn, ProcessState::Hidden);
+            return ObservedRank {
+                rank,
+                pid: 0,
+                life,
+                waited: Ok(None),
+                has_packets: false,
+                process,
+            };
+        };
+        let (pid, started) = block.liveness.process();
+        let is_known = block.liveness.namespace() == namespace();
+        let process = if is_known { state_of(pid, started) } else { ProcessState::Hidden };
+        let life = match (block.liveness.state(), process) {
+            (Life::Alive, ProcessState::Ended) => Life::Dead,
+            (life, _) => life,
+        };
+        let (waited, has_packets) = (block.waiting.read(), block.recv_queue.has_news());
+        ObservedRank { rank, pid, life, waited, has_packets, process }
+    }
+}
+
+/// Returns the state of the process with this number that started at this time.
+fn state_of(pid: u32, started: u64) -> ProcessState {
+    if start_time(&pid.to_string()) != Some(started) {
+        return ProcessState::Ended;
+    }
+    let threads = threads_of(pid);
+    let (stopped, ended) = (['T', 't'], ['Z', 'X']);
+    if threads.iter().all(|thread| ended.contains(&thread.state)) {
+        ProcessState::Ended
+    } else if threads.iter().all(|thread| stopped.contains(&thread.state)) {
+        ProcessState::Stopped
+    } else {
+        ProcessState::Active
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use strait_core::layout::{Call, SegmentConfig, Wait};
+
+    use super::*;
+    use crate::liveness::{attach_self, mark_dead};
+
+    #[test]
+    fn a_job_of_this_process_is_found_and_its_ranks_are_seen() {
+        let nonce = 0x5eed_0b5e;
+        let map = SegmentMap::create(SegmentConfig::new(3), nonce).unwrap();
+        let block = map.rank_block(1);
+        attach_self(&block.liveness);
+        block.liveness.set_namespace(namespace());
+        let wait = Wait { tag: Some(7), ..Wait::on(Call::Recv, 2) };
+        let waited = Waited { wait: Some(wait), since_ns: 5, latest_ns: 6, turns: 7 };
+        block.waiting.write(&waited);
+        mark_dead(&map.rank_block(2).liveness);
+
+        let job = job_of(std::process::id()).expect("this process has a segment open");
+        let job = jobs().into_iter().find(|job| job.id() == nonce).unwrap_or(job);
+        assert_eq!((job.id(), job.nodes()), (nonce, 1));
+        let ranks = job.look();
+        let lives: Vec<Life> = ranks.iter().map(|rank| rank.life).collect();
+        assert_eq!(lives, [Life::Unborn, Life::Alive, Life::Dead]);
+        assert_eq!((ranks[1].pid, ranks[1].process), (std::process::id(), ProcessState::Active));
+        assert_eq!(ranks[1].waited, Ok(Some(waited)));
+    }
+
+    #[test]
+    fn another_process_with_the_same_number_has_not_the_rank_s_state() {
+        let pid = std::process::id();
+        let started = start_time("self").unwrap();
+        assert_eq!(state_of(pid, started), ProcessState::Active);
+        assert_eq!(state_of(pid, started + 1), ProcessState::Ended);
+    }
+}
