@@ -1,7 +1,12 @@
 //! The chunks of a large message, and the descriptor that its two sides share.
 
-use strait_core::shm::{ChunkRequest, Chunks, Descriptor, Grains, Grant, ReceiveCookie};
-use strait_core::sync::{CacheLine, UnsafeCell};
+use core::ptr::NonNull;
+
+use strait_core::shm::{
+    ChunkRequest, Chunks, CopyRingPtr, CopyRingReceiver, CopyRingSender, Descriptor, Grains, Grant,
+    GranuleHead, ReceiveCookie, RingChunk,
+};
+use strait_core::sync::{AtomicU64, CacheLine, UnsafeCell};
 use strait_loom_tests::{Arc, model_in_full, thread};
 
 const GRAINS: u32 = 2;
@@ -135,6 +140,79 @@ fn both_sides_move_and_each_has_its_memory_back() {
         assert!(sender_over || shared.is_complete());
     });
 }
+
+/// The first grain goes through the copy ring. Then either side moves the other one by one copy, as
+/// when a side leaves the library.
+#[test]
+fn a_message_goes_on_by_one_copy_in_the_middle() {
+    model_in_full(|| {
+        let shared = Shared::announced();
+        let ring = Arc::new((CacheLine(AtomicU64::new(0)), [GranuleHead::empty()]));
+        let slot = Arc::new(Slot(UnsafeCell::new(0)));
+        // SAFETY: both ends keep the ring alive, and there is one of each.
+        let place =
+            || unsafe { CopyRingPtr::new((&ring.0).into(), NonNull::from(&ring.1).cast(), 1) };
+        let (mut filling, mut emptying) =
+            (CopyRingSender::new(place()), CopyRingReceiver::new(place()));
+        shared.open();
+        let sender = {
+            let (shared, ring, slot) = (Arc::clone(&shared), Arc::clone(&ring), Arc::clone(&slot));
+            thread::spawn(move || {
+                let claim =
+                    ChunkRequest { generation: 1, grains: GRAINS, least: 1, most: 1, sender: true };
+                if shared.is_open()
+                    && let Some(Grains { first, .. }) = shared.descriptor.chunks.claim(claim)
+                {
+                    // SAFETY: the models check that one side at a time accesses the cell.
+                    let value = shared.from[first as usize].with(|from| unsafe { *from });
+                    // SAFETY: the models check that one side at a time accesses the cell.
+                    slot.0.with_mut(|slot| unsafe { *slot = value });
+                    let offset = u64::from(first);
+                    let (handle, generation, length) = (3, 1, 1);
+                    let (streamed, more) = (false, false);
+                    let chunk = RingChunk { handle, generation, offset, length, streamed, more };
+                    filling.publish(1, chunk);
+                }
+                // The receiver has left.
+                shared.move_one(true);
+                let over = shared.is_complete();
+                if over {
+                    shared.use_data();
+                }
+                drop(ring);
+                over
+            })
+        };
+        let mut take = |shared: &Shared| {
+            let Some((granules, chunk)) = emptying.peek().unwrap() else { return };
+            // SAFETY: the models check that one side at a time accesses the cell.
+            let value = slot.0.with(|slot| unsafe { *slot });
+            // SAFETY: the models check that one side at a time accesses the cell.
+            shared.to[chunk.offset as usize].with_mut(|to| unsafe { *to = value });
+            emptying.release(granules);
+            shared.descriptor.chunks.finish(1);
+        };
+        take(&shared);
+        // The sender has left.
+        shared.move_one(false);
+        if shared.is_complete() {
+            shared.assert_whole();
+        }
+        sender.join().unwrap();
+        take(&shared);
+        while shared.move_one(false) {}
+        assert!(shared.is_complete(), "grains are claimed but not done");
+        shared.assert_whole();
+    });
+}
+
+/// The granule of the copy ring.
+struct Slot(UnsafeCell<u32>);
+
+// SAFETY: the models check that one side at a time accesses the cell.
+unsafe impl Sync for Slot {}
+// SAFETY: see the preceding `Sync`.
+unsafe impl Send for Slot {}
 
 #[test]
 fn data_that_are_withdrawn_are_not_read() {

@@ -71,6 +71,7 @@ const fn chunk(number: u64) -> RingChunk {
         offset: number,
         length: 1 + number as u32,
         streamed: false,
+        more: false,
     }
 }
 

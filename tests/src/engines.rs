@@ -7,7 +7,7 @@ use strait_core::engine::{
     Engine, MessageId, Owner, Received, RequestId, Sent, StartError, Tuning,
 };
 use strait_core::layout::{RankBlock, SegmentConfig};
-use strait_core::lmt::Refused;
+use strait_core::lmt::{Refused, RemoteBuffer};
 use strait_core::matching::Pattern;
 use strait_core::shm::CellArena as _;
 use strait_core::wire::Key;
@@ -28,7 +28,9 @@ impl Guarded {
 
     fn cursor(&mut self) -> Cursor {
         let length = self.0.len() - 2 * GUARD;
-        let base = NonNull::from(&mut self.0[GUARD..]).cast();
+        let base: NonNull<u8> = NonNull::from(&mut self.0[GUARD..]).cast();
+        // A peer on this thread reaches the buffer by its address.
+        let _ = base.as_ptr().expose_provenance();
         // SAFETY: the vector is not moved, accessed or dropped before its engine has been dropped
         // (see `Engines`).
         unsafe { Cursor::contiguous(Part { base, length }) }
@@ -177,6 +179,33 @@ impl Engines {
             }
         });
         let _ = self.engines[rank].transfer_done(&job, result);
+        true
+    }
+
+    /// Does a job of `rank` between buffers of this job, if there is one. `result` is that of the
+    /// system call: nothing is copied if it fails. Returns false if there was no job.
+    ///
+    /// # Panics
+    ///
+    /// When the engine reports an error.
+    pub fn carry(&mut self, rank: usize, result: Result<(), Refused>) -> bool {
+        let Some(job) = self.engines[rank].poll_transfer().expect("a job") else { return false };
+        let RemoteBuffer::Private(remote) = job.remote else { panic!("a buffer in a heap") };
+        let mut from = remote as usize;
+        job.local.pieces(job.length, |Part { base, length }| {
+            let there = core::ptr::with_exposed_provenance_mut::<u8>(from);
+            from += length;
+            // SAFETY: both engines claimed these bytes of their buffers for the job, and the
+            // buffers are those of this process.
+            unsafe {
+                match (result, job.direction) {
+                    (Err(Refused), _) => {}
+                    (Ok(()), Direction::Read) => base.as_ptr().copy_from(there, length),
+                    (Ok(()), Direction::Write) => there.copy_from(base.as_ptr(), length),
+                }
+            }
+        });
+        self.engines[rank].transfer_done(&job, result).expect("the result of a job");
         true
     }
 

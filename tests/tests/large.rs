@@ -2,7 +2,9 @@
 
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use fastrand::Rng;
 use strait::boot::SegmentConfig;
 use strait::raw::ANY_SOURCE;
 use strait::{Endpoint, Error, Fault, Request, Transfer, Tuning, Vectored, World, wait_all};
@@ -407,6 +409,61 @@ fn killed_at_any_moment(name: &'static str, transfer: &str) {
 #[test]
 fn a_rank_is_killed_while_it_copies_and_the_others_go_on() {
     killed_at_any_moment("a_rank_is_killed_while_it_copies_and_the_others_go_on", "cma_shared");
+}
+
+/// Two ranks exchange large messages. Between the start of a message and its wait each computes for
+/// drawn times, and enters the library for a short message, so that either side leaves while the
+/// message is under way.
+#[test]
+fn sides_leave_and_come_back_at_any_time() {
+    const ROUNDS: u64 = 60;
+    Ranks::new(2, "sides_leave_and_come_back_at_any_time").run(|world| {
+        let (endpoint, rank) = (world.endpoint(), world.rank());
+        let peer = 1 - rank;
+        let (mut common, mut own) = (Rng::with_seed(1), Rng::with_seed(100 + u64::from(rank)));
+        for round in 0..ROUNDS {
+            let lengths: [usize; 2] = core::array::from_fn(|_| common.usize(100_000..2_500_000));
+            let (mine, theirs) = (lengths[rank as usize], lengths[peer as usize]);
+            let (out, mut arrived) = (payload::of(round, mine), vec![0xee; theirs]);
+            endpoint.scope(|scope| {
+                let receives_first = own.bool();
+                let mut receive = None;
+                let mut into = Some(&mut arrived[..]);
+                if receives_first {
+                    receive = into.take().map(|into| scope.irecv(into, peer, 1).unwrap());
+                    compute(own.u64(..150));
+                }
+                let send = scope.isend(&out, peer, 1).unwrap();
+                compute(own.u64(..300));
+                if let Some(into) = into {
+                    receive = Some(scope.irecv(into, peer, 1).unwrap());
+                }
+                if common.bool() {
+                    let mut short = [0];
+                    endpoint.sendrecv(&[round as u8], peer, 2, &mut short, peer, 2).unwrap();
+                    assert_eq!(short, [round as u8]);
+                    compute(own.u64(..300));
+                }
+                send.wait().unwrap();
+                receive.expect("posted").wait().unwrap();
+            });
+            assert_eq!(payload::first_difference(round, &arrived), None, "round {round}");
+        }
+        world.finalize().unwrap();
+    });
+}
+
+/// Stays outside the library for some microseconds.
+fn compute(microseconds: u64) {
+    let begin = Instant::now();
+    while begin.elapsed() < Duration::from_micros(microseconds) {
+        core::hint::spin_loop();
+    }
+}
+
+#[test]
+fn a_rank_is_killed_while_transfers_change_and_the_others_go_on() {
+    killed_at_any_moment("a_rank_is_killed_while_transfers_change_and_the_others_go_on", "auto");
 }
 
 #[test]

@@ -9,12 +9,17 @@ use strait::raw::ANY_SOURCE;
 use strait::{ANY_TAG, Fault, Rendezvous, Transfer, Tuning};
 use strait_core::buffer::Part;
 use strait_core::engine::{InUse, Outcome, Owner, Received, RequestId, Rtrs, Status};
+use strait_core::lmt::Refused;
 use strait_core::matching::Pattern;
 use strait_tests::{Engines, payload, shape, traffic};
 
 /// Lengths of messages and buffers: eager, and large.
 const LENGTHS: [usize; 6] = [0, 8, 90, 150, 3000, 20_000];
 const EAGER_MAX: usize = 100;
+
+/// Lengths of messages that sides move in part while the other is away: several claims, and not
+/// whole grains.
+const LONG: [usize; 6] = [8, 150, 20_000, 131_072, 200_001, 600_000];
 
 /// Steps of a program, and the number of progress calls after which nothing moves any more.
 const STEPS: usize = 200;
@@ -59,18 +64,19 @@ impl Direction {
 }
 
 struct Program {
+    transfer: Transfer,
     job: Engines,
     rng: Rng,
     directions: [Direction; 2],
 }
 
 impl Program {
-    fn new(seed: u64, rendezvous: Rendezvous) -> Self {
+    fn new(seed: u64, rendezvous: Rendezvous, transfer: Transfer) -> Self {
         let mut rng = Rng::with_seed(seed);
         let unexpected_max = if rng.u8(..4) == 0 { 5000 } else { Tuning::default().unexpected_max };
         let tuning = Tuning {
             rendezvous,
-            transfer: Transfer::CopyRing,
+            transfer,
             eager_max: EAGER_MAX,
             unexpected_max,
             ..Tuning::default()
@@ -80,7 +86,8 @@ impl Program {
             1 => shape::tiny(2, 3),
             _ => SegmentConfig { ring_granules: 4, ..SegmentConfig::new(2) },
         };
-        Self { job: Engines::tuned(config, tuning), rng, directions: Default::default() }
+        let job = Engines::tuned(config, tuning);
+        Self { transfer, job, rng, directions: Default::default() }
     }
 
     /// Draws a tag. There are few tags, and one is the most frequent.
@@ -89,7 +96,8 @@ impl Program {
     }
 
     fn length(&mut self) -> usize {
-        LENGTHS[if self.rng.u8(..3) > 0 { self.rng.usize(3..6) } else { self.rng.usize(..6) }]
+        let lengths = if self.transfer == Transfer::Auto { LONG } else { LENGTHS };
+        lengths[if self.rng.u8(..3) > 0 { self.rng.usize(3..6) } else { self.rng.usize(..6) }]
     }
 
     fn send(&mut self, from: usize) {
@@ -135,7 +143,16 @@ impl Program {
     }
 
     fn progress(&mut self, rank: usize) -> bool {
-        self.job.engines[rank].progress().expect("progress")
+        let moved = self.job.engines[rank].progress().expect("progress");
+        // A refused kind of job is not tried again, so few programs meet a refusal.
+        let refused = self.rng.u16(..2000) == 0;
+        moved | self.job.carry(rank, if refused { Err(Refused) } else { Ok(()) })
+    }
+
+    /// A rank enters the library, or leaves it in the middle of what it moves.
+    fn enter_or_leave(&mut self) {
+        let (rank, inside) = (self.rng.u32(..2), self.rng.bool());
+        self.job.arena.segment().rank_block(rank).liveness.set_inside(inside);
     }
 
     fn step(&mut self) {
@@ -144,6 +161,7 @@ impl Program {
             0..5 => self.send(rank),
             5..10 => self.receive_any(rank),
             10 => self.cancel(rank),
+            11..13 if self.transfer == Transfer::Auto => self.enter_or_leave(),
             _ => drop(self.progress(rank)),
         }
     }
@@ -204,7 +222,7 @@ impl Program {
                 None => true,
             });
             for _ in self.directions[from].receives.len()..self.directions[from].sends.len() {
-                self.receive(at, from as u32, ANY_TAG, 20_000);
+                self.receive(at, from as u32, ANY_TAG, LONG[5]);
             }
         }
         self.settle();
@@ -221,11 +239,12 @@ impl Program {
 }
 
 /// Plays the program of a seed and returns the counts of its RTRs.
-fn play(seed: u64, rendezvous: Rendezvous) -> [Rtrs; 2] {
-    println!("seed {seed}, {}", rendezvous.name());
-    let mut program = Program::new(seed, rendezvous);
+fn play(seed: u64, rendezvous: Rendezvous, transfer: Transfer) -> [Rtrs; 2] {
+    println!("seed {seed}, {}, {}", rendezvous.name(), transfer.name());
+    let mut program = Program::new(seed, rendezvous, transfer);
     for _ in 0..3 {
-        (0..STEPS).for_each(|_| program.step());
+        let steps = if transfer == Transfer::Auto { STEPS / 3 } else { STEPS };
+        (0..steps).for_each(|_| program.step());
         program.settle();
         program.check();
     }
@@ -238,7 +257,9 @@ fn random_programs_keep_the_order_that_mpi_demands() {
     let mut all = Rtrs::default();
     for seed in traffic::seeds(0, if cfg!(miri) { 1 } else { 30 }) {
         for rendezvous in Rendezvous::ALL {
-            for Rtrs { sent, retracted, missed, heard, used, .. } in play(seed, rendezvous) {
+            for Rtrs { sent, retracted, missed, heard, used, .. } in
+                play(seed, rendezvous, Transfer::CopyRing)
+            {
                 assert!(retracted + missed <= sent);
                 assert!(used <= heard && (rendezvous != Rendezvous::Plain || sent == 0));
                 all.sent += sent;
@@ -254,4 +275,13 @@ fn random_programs_keep_the_order_that_mpi_demands() {
     assert_eq!(sent, heard, "an RTR was lost");
     assert_eq!(sent, retracted + missed + used, "an RTR is out");
     assert!([retracted, missed, used].iter().all(|count| *count > 10), "{all:?}");
+}
+
+#[test]
+fn messages_arrive_whole_whenever_a_side_enters_or_leaves() {
+    for seed in traffic::seeds(0, if cfg!(miri) { 0 } else { 12 }) {
+        for rendezvous in Rendezvous::ALL {
+            play(seed, rendezvous, Transfer::Auto);
+        }
+    }
 }

@@ -108,7 +108,7 @@ pub(super) fn copy_ring(criterion: &mut Criterion) {
         unsafe { CopyRingPtr::new((&emptied).into(), first, GRANULES as u32) }
     };
     let (mut sender, mut receiver) = (CopyRingSender::new(ring()), CopyRingReceiver::new(ring()));
-    let chunk = RingChunk { handle: 1, generation: 2, offset: 0, length: 8192, streamed: false };
+    let chunk = RingChunk { handle: 1, generation: 2, offset: 0, length: 8192, streamed: false, more: false };
     criterion.bench_function("copy ring: room, publish, peek, release", |bencher| {
         bencher.iter(|| {
             let room = sender.room(0, 2).expect("the ring is intact").expect("an empty ring");

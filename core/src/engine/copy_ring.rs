@@ -99,6 +99,21 @@ impl Outlet {
 }
 
 impl Filling {
+    /// Loads the receiver's word ([`CopyRingSender::look`]).
+    pub(super) fn look(&mut self) -> bool {
+        self.end.look()
+    }
+
+    /// Returns whether there is room for a chunk of `stream`, or one lies ready.
+    pub(super) fn has_room(&mut self, stream: RingMessage) -> Result<bool, Corrupt> {
+        if self.ready.home == stream.home && self.ready.first < self.ready.count {
+            return Ok(true);
+        }
+        let has_room = self.end.room(0, stream.chunk().div_ceil(GRANULE) as u32)?.is_some();
+        self.pressed |= !has_room;
+        Ok(has_room)
+    }
+
     /// Publishes the beginning of `piece` to the receiver. Returns the number of bytes, or `None`
     /// if the ring is full.
     pub(super) fn put(
@@ -125,7 +140,9 @@ impl Filling {
         let (handle, generation) = (piece.handle, stream.home.generation);
         let (offset, bytes) = (piece.offset as u64, length as u32);
         let streamed = stream.is_streamed();
-        self.end.publish(count, RingChunk { handle, generation, offset, length: bytes, streamed });
+        let more = length < piece.length;
+        let chunk = RingChunk { handle, generation, offset, length: bytes, streamed, more };
+        self.end.publish(count, chunk);
         Ok(Some(length))
     }
 

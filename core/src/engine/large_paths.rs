@@ -9,6 +9,9 @@ use crate::lmt::{Chosen, Transfer, TransferChoice};
 /// next RTR comes by progress.
 const UNASKED: u8 = 16;
 
+/// Number of messages between two lines that are timed.
+const UNTIMED: u8 = 3;
+
 /// The state of the paths to and from one peer.
 #[derive(Debug)]
 pub(super) struct LargePaths {
@@ -25,6 +28,8 @@ pub(super) struct LargePaths {
     choice: TransferChoice,
     /// Messages announced to the peer since its last RTR, counted up to [`UNASKED`].
     unasked: u8,
+    /// Messages until a line is timed again.
+    untimed: u8,
 }
 
 impl Default for LargePaths {
@@ -36,6 +41,7 @@ impl Default for LargePaths {
             inlet: None,
             choice: TransferChoice::default(),
             unasked: 0,
+            untimed: 0,
         }
     }
 }
@@ -105,6 +111,25 @@ impl LargePaths {
     /// Chooses the transfer of a message of `length` bytes.
     pub(super) fn choose(&mut self, length: usize) -> (Transfer, Chosen) {
         self.choice.choose(length)
+    }
+
+    /// Returns the end of the ring to the peer if a line from the peer's core is to be timed now.
+    pub(super) const fn line_to_time(&mut self) -> Option<&mut Filling> {
+        match &mut self.outlet {
+            Outlet::Open(ring) if self.untimed == 0 => {
+                self.untimed = UNTIMED;
+                Some(ring)
+            }
+            _ => {
+                self.untimed = self.untimed.saturating_sub(1);
+                None
+            }
+        }
+    }
+
+    /// Notes the time that a line took from the peer's core to this one.
+    pub(super) fn line_timed(&mut self, nanoseconds: u32) {
+        self.choice.line_timed(nanoseconds);
     }
 
     /// Returns the transfer through the ring of a message of `length` bytes.

@@ -25,16 +25,13 @@ pub(super) enum Course {
     Given,
     /// By [`Transfer::Auto`](crate::lmt::Transfer::Auto): the time that it takes is measured.
     Chosen(Chosen),
-    /// Not chosen yet: the message uses an RTR of a receiver that computed. The sender alone moves
-    /// bytes until the receiver waits inside the library.
-    Open,
 }
 
 /// The measurement of a transfer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timing {
-    /// Time at which the receive was posted, in nanoseconds, or at which the transfer was chosen if
-    /// that was later. `None`: not yet, or no call has told the time since.
+    /// Time at which the receive was posted, in nanoseconds. `None`: not yet, or no call has told
+    /// the time since.
     met: Option<u64>,
     /// Bytes that are moved from `met` on.
     bytes: usize,
@@ -51,11 +48,6 @@ impl Timing {
         self.met.get_or_insert(now);
     }
 
-    /// Begins again at the time `now`, for the last `bytes` bytes.
-    pub(super) const fn begin_again(&mut self, now: u64, bytes: usize) {
-        *self = Self { met: Some(now), bytes };
-    }
-
     /// Returns the bytes that were measured and the time at which that began.
     pub(super) fn end(self, now: u64) -> (usize, u64) {
         (self.bytes, self.met.unwrap_or(now))
@@ -67,14 +59,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_measurement_begins_once_unless_the_transfer_is_chosen_again() {
+    fn a_measurement_begins_once() {
         let mut timing = Timing::of(100);
         assert_eq!(timing.end(9), (100, 9));
         timing.begin(3);
         timing.begin(5);
         assert_eq!(timing.end(9), (100, 3));
-        timing.begin_again(7, 60);
-        timing.begin(8);
-        assert_eq!(timing.end(9), (60, 7));
     }
 }

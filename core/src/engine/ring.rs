@@ -3,6 +3,7 @@
 use super::Engine;
 use super::copy_ring::{Outlet, place};
 use crate::buffer::copy::Stores;
+use crate::lmt::Transfer;
 use crate::memory::Memory;
 use crate::shm::RingChunk;
 use crate::wire::Corrupt;
@@ -31,6 +32,27 @@ impl<M: Memory + Clone> Engine<M> {
         }
     }
 
+    /// Times a line from the core of `destination` now and then, if a message of `length` bytes is
+    /// about to be announced. `clock` calls its argument once and returns the nanoseconds that this
+    /// took, and its result.
+    #[inline]
+    pub fn time_line(
+        &mut self,
+        destination: u32,
+        length: usize,
+        clock: impl FnOnce(&mut dyn FnMut() -> bool) -> (u64, bool),
+    ) {
+        if length <= self.tuning.eager_max || self.tuning.transfer != Transfer::Auto {
+            return;
+        }
+        let Some(peer) = self.peers.get_mut(destination as usize) else { return };
+        let Some(ring) = peer.large.line_to_time() else { return };
+        let (nanoseconds, came) = clock(&mut || ring.look());
+        if came {
+            peer.large.line_timed(u32::try_from(nanoseconds).unwrap_or(u32::MAX));
+        }
+    }
+
     /// Takes the chunks in the copy ring from `source`, at most one ring full, and returns whether
     /// there were any.
     pub(super) fn poll_ring(&mut self, source: u32) -> Result<bool, Corrupt> {
@@ -39,8 +61,8 @@ impl<M: Memory + Clone> Engine<M> {
         for _ in 0..segment.plan().config().ring_granules {
             let Some(ring) = self.peers[source as usize].large.ring_in() else { break };
             let Some((granules, chunk)) = ring.end.peek()? else { break };
-            let RingChunk { handle, generation, offset, length, streamed } = chunk;
-            let known = self.transfers.receiver(handle).map(|inbound| &inbound.half);
+            let RingChunk { handle, generation, offset, length, streamed, more } = chunk;
+            let known = self.transfers.receiver_mut(handle).map(|inbound| &mut inbound.half);
             let Some(half) = known.filter(|half| half.peer() == source) else {
                 return Err(Corrupt::Length { found: u64::from(handle), max: 0 });
             };
@@ -56,8 +78,9 @@ impl<M: Memory + Clone> Engine<M> {
                 unsafe { to.scatter_by(stores, place(ring.granules, granules), length as usize) };
             }
             ring.end.release(granules);
-            if completed > 0 {
-                half.home().of(&segment).chunks.finish(completed);
+            let done = half.count_arrived(completed, more);
+            if done > 0 {
+                half.home().of(&segment).chunks.finish(done);
             }
             moved = true;
         }

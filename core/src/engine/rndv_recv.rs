@@ -60,8 +60,10 @@ impl<M: Memory + Clone> Engine<M> {
     pub(super) fn advance_receiver(&mut self, number: u32) -> Result<bool, ProgressError> {
         let Some(inbound) = self.transfers.receiver(number) else { return Ok(false) };
         let moved = self.poll_ring(inbound.half.peer())?;
-        let Some(inbound) = self.transfers.receiver(number) else { return Ok(moved) };
-        let half = &inbound.half;
+        let segment = self.segment;
+        let Some(inbound) = self.transfers.receiver_mut(number) else { return Ok(moved) };
+        let half = &mut inbound.half;
+        half.look_for_peer(segment.rank_block(half.peer()).liveness.is_inside());
         if !half.post_recv(half.home().of(&self.segment))? {
             return Ok(moved);
         }

@@ -89,28 +89,6 @@ impl<M: Memory + Clone> Engine<M> {
         (Ways { transfer, ..ways }, course)
     }
 
-    /// Chooses the path of the rest of a message to a receiver that computed when it began, if the
-    /// receiver waits now.
-    fn choose_late(&mut self, number: u32) {
-        let (segment, now) = (self.segment, self.transfers.now());
-        let Some(outbound) = self.transfers.sender_mut(number) else { return };
-        let half = &mut outbound.half;
-        let destination = half.peer();
-        if !segment.rank_block(destination).liveness.is_inside() {
-            return;
-        }
-        let rest = half.unclaimed(half.home().of(&segment));
-        if rest < half.total() / 2 || half.goes_to_heap() {
-            // A short rest tells nothing about the time of a whole message.
-            outbound.course = Course::Given;
-            return;
-        }
-        let (transfer, chosen) = self.peers[destination as usize].large.choose(half.total());
-        half.go_on_by(transfer);
-        outbound.course = Course::Chosen(chosen);
-        outbound.timing.begin_again(now, rest);
-    }
-
     /// Returns the ways of a message that travels by `transfer`.
     pub(super) fn ways(&self, destination: u32, data: Cursor, transfer: Transfer) -> Ways {
         let uses_heaps = self.tuning.transfer.uses_heaps();
@@ -119,7 +97,8 @@ impl<M: Memory + Clone> Engine<M> {
             place => place,
         };
         let may_write = self.peers[destination as usize].large.may_write();
-        Ways { data, place, transfer, may_write, uses_heaps }
+        let adapts = self.tuning.transfer == Transfer::Auto;
+        Ways { data, place, transfer, adapts, may_write, uses_heaps }
     }
 
     /// Sends the RTS of a message, or its RTR-ACK, if there is room for it.
@@ -157,10 +136,8 @@ impl<M: Memory + Clone> Engine<M> {
             // takes none of it from the ring.
             return Ok(false);
         }
-        if matches!(outbound.course, Course::Open) {
-            self.choose_late(number);
-        }
-        let Some(outbound) = self.transfers.sender_mut(number) else { return Ok(false) };
+        let receiver = &segment.rank_block(outbound.half.peer()).liveness;
+        outbound.half.look_for_peer(receiver.is_inside());
         let descriptor = outbound.half.home().of(&segment);
         let mut moved = outbound.half.start_send(&segment, descriptor)?;
         if moved || outbound.half.uses_rtr() {
@@ -196,7 +173,9 @@ impl<M: Memory + Clone> Engine<M> {
             let Some(ring) = large.ring_out() else { return Ok(moved) };
             let stream = RingMessage { home: half.home(), total, stores: transfer.stores() };
             let descriptor = half.home().of(&segment);
-            let Some(piece) = half.piece(descriptor)? else {
+            let liveness = &segment.rank_block(destination).liveness;
+            let (is_inside, room) = (|| liveness.is_inside(), ring.has_room(stream)?);
+            let Some(piece) = half.piece(descriptor, is_inside, || room)? else {
                 return Ok(moved | ring.prepare(stream, |offset| half.ahead(offset))?);
             };
             let Some(length) = ring.put(stream, &piece)? else { return Ok(moved) };
@@ -212,7 +191,8 @@ impl<M: Memory + Clone> Engine<M> {
         if let Course::Chosen(chosen) = outbound.course {
             let now = self.transfers.now();
             let (bytes, met) = outbound.timing.end(now);
-            let measured = outcome.is_ok() && !outbound.half.goes_to_heap();
+            let half = &outbound.half;
+            let measured = outcome.is_ok() && !half.goes_to_heap() && half.is_unmixed();
             let large = &mut self.peers[outbound.half.peer() as usize].large;
             large.transfer_ended(chosen, if measured { bytes } else { 0 }, met, now);
         }

@@ -13,7 +13,7 @@ use super::rtrs::{PostedRtr, Wanted};
 use super::{Engine, StillClaimed};
 use crate::buffer::Cursor;
 use crate::layout::DESCRIPTORS_PER_RANK;
-use crate::lmt::{Home, LmtReceiver, LmtSender, Rtr, RtrAck, Transfer, WireAddress};
+use crate::lmt::{Home, LmtReceiver, LmtSender, Rtr, RtrAck, WireAddress};
 use crate::matching::{Envelope, Pattern};
 use crate::memory::Memory;
 use crate::rndv::RTRS;
@@ -151,7 +151,7 @@ impl<M: Memory + Clone> Engine<M> {
         let inbound = self.transfers.receiver_mut(number);
         let inbound = inbound.filter(|inbound| inbound.half.home() == home).ok_or(Corrupt::Rtr)?;
         inbound.total = ack.total as usize;
-        inbound.half.start_used(inbound.total, from);
+        inbound.half.start_used(ack, from);
         self.negotiation.take_rtr_ack(source, Key::new(context, tag), turn);
         self.requests.set(id, RequestState::Granted { receiver: number });
         Ok(())
@@ -172,15 +172,7 @@ impl<M: Memory + Clone> Engine<M> {
         // The capacity was checked when the RTR arrived.
         let length = data.remaining().min(rtr.capacity as usize);
         let to = rtr.reach(&self.segment, destination, length).ok().flatten();
-        let receiver = &self.segment.rank_block(destination).liveness;
-        let may_write = to.is_some() && self.peers[destination as usize].large.may_write();
-        let (ways, course) = match self.tuning.transfer {
-            // A receiver that computes takes nothing out of a ring.
-            Transfer::Auto if may_write && !receiver.is_inside() => {
-                (self.ways(destination, data, Transfer::CmaShared), Course::Open)
-            }
-            _ => self.choose(destination, data),
-        };
+        let (ways, course) = self.choose(destination, data);
         Some((LmtSender::by_rtr(destination, rtr, to, ways), course))
     }
 

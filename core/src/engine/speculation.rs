@@ -77,10 +77,12 @@ impl<M: Memory + Clone> Engine<M> {
             && (owner != Owner::BLOCKING || source.is_some_and(Peer::is_remote))
     }
 
-    /// Returns whether a receive of this rank waits that has sent an RTR, used or not.
+    /// Returns whether a large message of this rank is under way, or a receive waits that has sent
+    /// an RTR.
+    #[inline]
     #[must_use]
-    pub fn is_asking(&self) -> bool {
-        self.transfers.is_asking()
+    pub const fn is_transferring(&self) -> bool {
+        !self.transfers.is_empty()
     }
 
     /// Starts the next large message to `destination` with this key: by an RTR, or by an RTS with

@@ -48,11 +48,6 @@ impl<M: Memory + Clone> Transfers<M> {
         !self.senders.is_empty()
     }
 
-    /// Returns whether a receive waits that has sent an RTR, used or not.
-    pub(super) fn is_asking(&self) -> bool {
-        self.receivers.iter().any(|(_, inbound)| inbound.half.home().owner == self.rank)
-    }
-
     pub(super) const fn len(&self) -> u32 {
         self.senders.len() + self.receivers.len()
     }
@@ -160,14 +155,16 @@ impl<M: Memory + Clone> Transfers<M> {
         if reads {
             for (number, inbound) in self.receivers.iter() {
                 let half = &inbound.half;
-                if let Some(job) = half.claim(half.home().of(segment), number)? {
+                let inside = || segment.rank_block(half.peer()).liveness.is_inside();
+                if let Some(job) = half.claim(half.home().of(segment), number, inside)? {
                     return Ok(Some(job));
                 }
             }
         } else {
             for (number, outbound) in self.senders.iter() {
                 let half = &outbound.half;
-                if let Some(job) = half.claim(half.home().of(segment), number)? {
+                let inside = || segment.rank_block(half.peer()).liveness.is_inside();
+                if let Some(job) = half.claim(half.home().of(segment), number, inside)? {
                     return Ok(Some(job));
                 }
             }
@@ -225,7 +222,7 @@ mod tests {
             let home = transfers.take_descriptor().unwrap();
             assert_eq!((home.owner, transfers.descriptors_in_use()), (0, 1));
             let number = transfers.add_receiver(asking(segment, 1, home)).unwrap();
-            assert!(transfers.is_asking() && !transfers.is_empty() && !transfers.is_sending());
+            assert!(!transfers.is_empty() && !transfers.is_sending());
             assert_eq!((transfers.next_receiver(0), transfers.len()), (Some(number), 1));
             assert!(transfers.remove_receiver(number).is_some());
             assert!(transfers.remove_receiver(number).is_none());
@@ -240,7 +237,6 @@ mod tests {
             let home = Home { owner: 1, place: 0, generation: 1 };
             let number = transfers.add_receiver(asking(segment, 1, home)).unwrap();
             let free = transfers.free_descriptors();
-            assert!(!transfers.is_asking());
             assert!(transfers.remove_receiver(number).is_some());
             assert_eq!(transfers.free_descriptors(), free);
         });

@@ -25,7 +25,7 @@ const ATTEMPTS: u32 = 64;
 /// wildcard.
 const NONE: u32 = u32::MAX - 1;
 
-/// Defines the values of the word that names the call, as version 9 of the layout numbers them.
+/// Defines the values of the word that names the call, as version 10 of the layout numbers them.
 macro_rules! calls {
     ($($(#[$doc:meta])* $name:ident = $number:literal: $words:literal,)+) => {
         /// A call in which a rank waits.

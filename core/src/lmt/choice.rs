@@ -1,9 +1,10 @@
-//! The choice of the transfer for large messages to a peer: the fastest one of late.
+//! The choice of the transfer for large messages to a peer.
 //!
-//! The fastest transfer depends on where the two processors are, which changes under a hypervisor,
-//! and on what the kernel allows. Each class of lengths therefore keeps the measured cost of each
-//! candidate and takes the cheapest one. It retries the others now and then; the higher a
-//! candidate's cost, the less often.
+//! The fastest transfer depends on where the two processors are, which changes under a hypervisor.
+//! The time that a cache line takes from one to the other shows where they are: some 30 ns if they
+//! share a cache, some 160 ns if not. So the sender times a line now and then and begins with the
+//! transfer for that place. Each class of lengths also keeps the measured cost of each candidate.
+//! It tries the others seldom, and takes the cheapest one.
 //!
 //! Time is an argument and affects only speed: every transfer delivers every message.
 
@@ -12,6 +13,18 @@ use super::Transfer;
 /// The transfers that [`Transfer::Auto`] chooses from.
 pub const CANDIDATES: [Transfer; 3] =
     [Transfer::CopyRing, Transfer::CopyRingStreamed, Transfer::CmaShared];
+
+/// The candidate that is fastest if the cores share a cache, and the one that is otherwise. The
+/// latter loses less where it is wrong, so it is also the first one.
+const NEAR: usize = 0;
+const FAR: usize = 1;
+
+/// Longest time, in nanoseconds, that a line takes between cores that share a cache. The time
+/// contains that of reading the clock.
+const NEAR_MOST: u32 = 120;
+
+/// Number of the last lines whose median decides. One disturbed line says nothing.
+const TIMED: usize = 3;
 
 /// Longest message of each class but the last, in bytes. For messages of one class, the same
 /// transfer tends to be fastest.
@@ -25,10 +38,17 @@ const COUNTED: usize = 5;
 /// Number of measurements before a candidate is compared with the others.
 const ENOUGH: u8 = 3;
 
+/// Number of runs before the first trial of a candidate.
+const FIRST_TRIAL: u32 = 12;
+
+/// Number of runs before the first trial of the ring of the other place, which costs several times
+/// as much as that of this place.
+const FIRST_TRIAL_ELSEWHERE: u32 = 100;
+
 /// Number of runs between two trials of a candidate that costs as much as the best. It starts at
 /// the least, restarts there when costs have changed, and doubles with each trial up to the most.
-const SPACING_LEAST: u32 = 4;
-const SPACING_MOST: u32 = 32;
+const SPACING_LEAST: u32 = 8;
+const SPACING_MOST: u32 = 128;
 
 /// Number of bytes after which a run is measured although further messages are in flight.
 const RUN_BYTES: u64 = 4 << 20;
@@ -37,6 +57,7 @@ const RUN_BYTES: u64 = 4 << 20;
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TransferChoice {
     classes: [SizeClass; CLASSES.len() + 1],
+    line: LineTimes,
     /// Number of runs so far. It numbers the runs.
     runs: u32,
     /// Completion time of the last message to the peer.
@@ -49,6 +70,34 @@ struct SizeClass {
     run: TransferRun,
     /// Cost of the best candidate when the spacing of the trials was last reset.
     settled: u32,
+}
+
+/// The times of the last lines from the peer's core, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+struct LineTimes {
+    last: [u32; TIMED],
+    count: u8,
+    is_near: bool,
+}
+
+impl LineTimes {
+    /// Counts a line. Returns true if the cores have moved.
+    fn count(&mut self, nanoseconds: u32) -> bool {
+        self.last.rotate_right(1);
+        self.last[0] = nanoseconds;
+        self.count = (self.count + 1).min(TIMED as u8);
+        if usize::from(self.count) < TIMED {
+            return false;
+        }
+        let was_near = self.is_near;
+        self.is_near = self.last.iter().filter(|line| **line <= NEAR_MOST).count() > TIMED / 2;
+        self.is_near != was_near
+    }
+
+    /// Returns the candidate for this place.
+    const fn candidate(&self) -> usize {
+        if self.is_near { NEAR } else { FAR }
+    }
 }
 
 /// The cost of a candidate.
@@ -74,15 +123,20 @@ struct TransferRun {
     candidate: usize,
     /// Number of messages in flight.
     open: u32,
+    /// Total size of the messages that take the transfer, in bytes.
+    announced: u64,
     /// Total size of the complete messages, in bytes.
     bytes: u64,
     began: u64,
+    /// A message did not go by the candidate alone, so the run says nothing about it.
+    is_spoiled: bool,
 }
 
 /// The choice made for a message.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Chosen {
     class: usize,
+    /// Number of the run; zero for a message that is not measured.
     run: u32,
 }
 
@@ -97,12 +151,19 @@ impl TransferChoice {
             self.runs = self.runs.wrapping_add(1).max(1);
             class.run = TransferRun {
                 number: self.runs,
-                candidate: class.next(),
+                candidate: class.next(self.line.candidate()),
                 ..TransferRun::default()
             };
         }
-        class.run.open += 1;
-        (CANDIDATES[class.run.candidate], Chosen { class: number, run: class.run.number })
+        let best = class.best(self.line.candidate());
+        let run = &mut class.run;
+        if run.candidate != best && run.announced >= RUN_BYTES {
+            // A trial takes no more messages of a long window than it measures.
+            return (CANDIDATES[best], Chosen { class: number, run: 0 });
+        }
+        run.announced += length as u64;
+        run.open += 1;
+        (CANDIDATES[run.candidate], Chosen { class: number, run: run.number })
     }
 
     /// Returns the faster copy-ring transfer for messages of `length` bytes, for data that cannot
@@ -110,10 +171,20 @@ impl TransferChoice {
     pub(crate) fn ring(&self, length: usize) -> Transfer {
         let number = CLASSES.iter().take_while(|longest| length > **longest).count();
         let [cached, streamed, ..] = &self.classes[number].rates;
-        if streamed.is_known() && streamed.cost() < cached.cost() {
-            Transfer::CopyRingStreamed
-        } else {
-            Transfer::CopyRing
+        let place = self.line.candidate();
+        let candidate = match cached.is_known() && streamed.is_known() {
+            true if streamed.cost() < cached.cost() => FAR,
+            true => NEAR,
+            false => place,
+        };
+        CANDIDATES[candidate]
+    }
+
+    /// Notes the time that a line took from the peer's core to this one.
+    pub(crate) fn line_timed(&mut self, nanoseconds: u32) {
+        if self.line.count(nanoseconds) {
+            // Nothing that was measured before says anything about this place.
+            self.classes = Default::default();
         }
     }
 
@@ -125,54 +196,65 @@ impl TransferChoice {
         self.last_end = now;
         let class = &mut self.classes[chosen.class];
         let run = &mut class.run;
-        if run.number != chosen.run {
+        if chosen.run == 0 || run.number != chosen.run {
             return;
         }
         run.open = run.open.saturating_sub(1);
+        run.is_spoiled |= bytes == 0;
         if bytes > 0 {
             run.began = if run.bytes == 0 { began } else { run.began };
             run.bytes += bytes as u64;
         }
         if run.open == 0 || run.bytes >= RUN_BYTES {
-            let TransferRun { candidate, bytes, began, .. } = core::mem::take(run);
+            let TransferRun { candidate, bytes, began, is_spoiled, .. } = core::mem::take(run);
             let elapsed = now.saturating_sub(began);
-            if bytes > 0 && elapsed > 0 {
+            if bytes > 0 && elapsed > 0 && !is_spoiled {
                 let cost = elapsed.saturating_mul(1 << 20) / bytes;
-                class.learn(candidate, u32::try_from(cost).unwrap_or(u32::MAX).max(1));
+                let cost = u32::try_from(cost).unwrap_or(u32::MAX).max(1);
+                class.learn(candidate, cost, self.line.candidate());
             }
         }
     }
 }
 
 impl SizeClass {
-    /// Returns the candidate of the next run.
-    fn next(&mut self) -> usize {
-        if let Some(unknown) = self.rates.iter().position(|rate| !rate.is_known()) {
-            return unknown;
-        }
-        let best = self.best();
+    /// Returns the candidate of the next run. `place` is that of the place of the cores.
+    fn next(&mut self, place: usize) -> usize {
+        let best = self.best(place);
         let mut next = best;
         for (number, rate) in self.rates.iter_mut().enumerate() {
             if number == best {
                 continue;
             }
+            if rate.known == 0 && rate.spacing == 0 {
+                rate.spacing = SPACING_LEAST;
+                let elsewhere = number == NEAR || number == FAR;
+                rate.wait = if elsewhere { FIRST_TRIAL_ELSEWHERE } else { FIRST_TRIAL };
+            }
             match rate.wait.checked_sub(1) {
                 Some(wait) => rate.wait = wait,
-                None => next = number,
+                None => {
+                    // A trial that cannot be measured does not follow at once on the last one.
+                    rate.wait = SPACING_LEAST;
+                    next = number;
+                }
             }
         }
         next
     }
 
-    /// Returns the cheapest of the measured candidates.
-    fn best(&self) -> usize {
-        let known = self.rates.iter().enumerate().filter(|(_, rate)| rate.known > 0);
-        known.min_by_key(|(_, rate)| rate.cost()).map_or(0, |(number, _)| number)
+    /// Returns the cheapest of the candidates that are known well, or that of the place.
+    fn best(&self, place: usize) -> usize {
+        if !self.rates[place].is_known() {
+            return place;
+        }
+        let known = self.rates.iter().enumerate().filter(|(_, rate)| rate.is_known());
+        known.min_by_key(|(_, rate)| rate.cost()).map_or(place, |(number, _)| number)
     }
 
-    fn learn(&mut self, candidate: usize, cost: u32) {
+    fn learn(&mut self, candidate: usize, cost: u32, place: usize) {
         self.rates[candidate].learn(cost);
-        let best = self.best();
+        let best = self.best(place);
         let least = self.rates[best].cost().max(1);
         if candidate == best && least.abs_diff(self.settled) > self.settled / 2 {
             // The processors have moved, so an expensive candidate may be cheap now.
@@ -226,16 +308,21 @@ mod tests {
 
     const LENGTH: usize = 1 << 20;
 
-    /// Sends messages one at a time with candidates of these costs in nanoseconds. Returns how
-    /// often each candidate was chosen.
+    /// Times of a line between cores that share a cache, and between others.
+    const SHARED: u32 = 60;
+    const APART: u32 = 200;
+
+    /// Sends messages one at a time with candidates of these costs in nanoseconds. A line takes
+    /// `line` nanoseconds. Returns how often each candidate was chosen.
     fn send(
         choice: &mut TransferChoice,
         now: &mut u64,
         messages: u32,
-        costs: [u64; 3],
+        (line, costs): (u32, [u64; 3]),
     ) -> [u32; 3] {
         let mut counts = [0; 3];
         for _ in 0..messages {
+            choice.line_timed(line);
             let (transfer, chosen) = choice.choose(LENGTH);
             let number = CANDIDATES.iter().position(|other| *other == transfer).unwrap();
             counts[number] += 1;
@@ -250,8 +337,8 @@ mod tests {
     #[cfg_attr(miri, ignore = "arithmetic on thousands of messages, no memory")]
     fn the_cheapest_is_taken_and_the_others_are_tried_seldom() {
         let (mut choice, mut now) = (TransferChoice::default(), 0);
-        let counts = send(&mut choice, &mut now, 1000, [30_000, 50_000, 80_000]);
-        assert!(counts[0] > 940 && counts[1] >= 5 && counts[2] >= 5, "{counts:?}");
+        let counts = send(&mut choice, &mut now, 1000, (SHARED, [30_000, 50_000, 80_000]));
+        assert!(counts[0] > 970 && counts[1] >= 3 && counts[2] >= 3, "{counts:?}");
         assert_eq!(choice.ring(LENGTH), Transfer::CopyRing);
     }
 
@@ -259,27 +346,26 @@ mod tests {
     #[cfg_attr(miri, ignore = "arithmetic on thousands of messages, no memory")]
     fn what_gets_dear_is_left_soon_and_found_again() {
         let (mut choice, mut now) = (TransferChoice::default(), 0);
-        send(&mut choice, &mut now, 100, [30_000, 50_000, 80_000]);
-        let far = send(&mut choice, &mut now, 1000, [400_000, 45_000, 80_000]);
+        send(&mut choice, &mut now, 100, (SHARED, [30_000, 50_000, 80_000]));
+        let far = send(&mut choice, &mut now, 1000, (APART, [400_000, 45_000, 80_000]));
         assert!(far[0] < 20 && far[1] > 900, "{far:?}");
         assert_eq!(choice.ring(LENGTH), Transfer::CopyRingStreamed);
-        let near = send(&mut choice, &mut now, 2000, [30_000, 50_000, 80_000]);
-        assert!(near[0] > 1000, "{near:?}");
+        let near = send(&mut choice, &mut now, 1000, (SHARED, [30_000, 50_000, 80_000]));
+        assert!(near[0] > 950, "{near:?}");
     }
 
     #[test]
     #[cfg_attr(miri, ignore = "arithmetic on thousands of messages, no memory")]
-    fn a_change_of_what_is_best_is_followed_within_some_tens_of_messages() {
+    fn a_change_of_place_is_followed_within_a_few_messages() {
         let (mut choice, mut now) = (TransferChoice::default(), 0);
-        let (near, far) = ([30_000, 50_000, 80_000], [150_000, 65_000, 120_000]);
+        let near = (SHARED, [30_000, 50_000, 80_000]);
+        let far = (APART, [150_000, 65_000, 120_000]);
         for _ in 0..3 {
             send(&mut choice, &mut now, 1000, near);
-            send(&mut choice, &mut now, 30, far);
-            let counts = send(&mut choice, &mut now, 970, far);
-            assert!(counts[1] > 880, "{counts:?}");
-            send(&mut choice, &mut now, 30, near);
-            let counts = send(&mut choice, &mut now, 970, near);
-            assert!(counts[0] > 880, "{counts:?}");
+            let counts = send(&mut choice, &mut now, 1000, far);
+            assert!(counts[1] > 940, "{counts:?}");
+            let counts = send(&mut choice, &mut now, 1000, near);
+            assert!(counts[0] > 940, "{counts:?}");
         }
     }
 
@@ -292,7 +378,7 @@ mod tests {
             // The lost processor spoils two messages in five.
             let lost = if number % 5 < 2 { 400_000 } else { 0 };
             let costs = [30_000, 50_000, 80_000].map(|cost| cost + lost);
-            let sent = send(&mut choice, &mut now, 1, costs);
+            let sent = send(&mut choice, &mut now, 1, (SHARED, costs));
             counts = core::array::from_fn(|candidate| counts[candidate] + sent[candidate]);
         }
         assert!(counts[0] > 900, "{counts:?}");
@@ -307,7 +393,7 @@ mod tests {
         for (number, (_, chosen)) in (1..).zip(chosen) {
             choice.ended(chosen, LENGTH, 1000, 1000 + 100 * number);
         }
-        assert_eq!(choice.classes[3].rates[0].cost(), 100);
+        assert_eq!(choice.classes[3].rates[FAR].cost(), 100);
     }
 
     #[test]
@@ -315,6 +401,36 @@ mod tests {
         let mut choice = TransferChoice::default();
         let (_, chosen) = choice.choose(LENGTH);
         choice.ended(chosen, 0, 0, 1000);
-        assert_eq!(choice.classes[3].rates[0].known, 0);
+        assert!(choice.classes[3].rates.iter().all(|rate| rate.known == 0));
+    }
+
+    #[test]
+    fn a_message_that_went_by_two_transfers_spoils_the_measurement_of_its_run() {
+        let mut choice = TransferChoice::default();
+        let chosen: [_; 2] = core::array::from_fn(|_| choice.choose(LENGTH));
+        choice.ended(chosen[0].1, 0, 0, 1000);
+        choice.ended(chosen[1].1, LENGTH, 0, 2000);
+        assert!(choice.classes[3].rates.iter().all(|rate| rate.known == 0));
+    }
+
+    #[test]
+    fn the_place_of_the_cores_decides_until_costs_do() {
+        let mut choice = TransferChoice::default();
+        let first = |choice: &mut TransferChoice| choice.choose(LENGTH).0;
+        assert_eq!(first(&mut choice), CANDIDATES[FAR]);
+        for _ in 0..TIMED {
+            choice.line_timed(SHARED);
+        }
+        assert_eq!(first(&mut choice), CANDIDATES[NEAR]);
+        choice.line_timed(10_000);
+        assert_eq!(first(&mut choice), CANDIDATES[NEAR], "one disturbed line says nothing");
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "arithmetic on thousands of messages, no memory")]
+    fn a_cheaper_transfer_than_that_of_the_place_is_found() {
+        let (mut choice, mut now) = (TransferChoice::default(), 0);
+        let counts = send(&mut choice, &mut now, 1000, (SHARED, [60_000, 50_000, 40_000]));
+        assert!(counts[2] > 900, "{counts:?}");
     }
 }

@@ -1,6 +1,6 @@
 //! The payload of an RTS packet.
 
-use super::{Home, RemoteBuffer, Span, WireAddress};
+use super::{Home, ReadTime, RemoteBuffer, Span, WireAddress};
 use crate::golden;
 use crate::layout::Segment;
 use crate::wire::{Corrupt, WirePayload};
@@ -15,7 +15,7 @@ use crate::wire::{Corrupt, WirePayload};
 /// |     16 |    4 | `place`      | the sender's descriptor for it                          |
 /// |     20 |    4 | `generation` | which use of that descriptor this is; not zero          |
 /// |     24 |    4 | `writes`     | may write to the receiver's: bit 0: memory; bit 1: heap |
-/// |     28 |    4 | `lies`       | what `address` means                                    |
+/// |     28 |    4 | `lies`       | what `address` means; bit 8: read while sender is away  |
 /// |     32 |    4 | `turn`       | the message's turn ([`crate::wire::Turn`]); zero: none  |
 /// |     36 |    4 | `reserved`   | zero                                                    |
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -69,9 +69,14 @@ impl SendCookie {
         segment: &Segment,
         source: u32,
     ) -> Result<Option<RemoteBuffer>, Corrupt> {
-        let place = WireAddress::parse(self.address, self.lies)?;
+        let place = WireAddress::parse(self.address, ReadTime::parse(self.lies).0)?;
         // `parse` checked that the length fits `usize`.
         place.reach(segment, source, self.total as usize)
+    }
+
+    /// Returns when the receiver may read the message.
+    pub(crate) const fn read_time(&self) -> ReadTime {
+        ReadTime::parse(self.lies).1
     }
 
     /// Returns the cookie as the payload of a packet.

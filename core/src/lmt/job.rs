@@ -41,6 +41,23 @@ pub const GRAIN: usize = 16 * 1024;
 pub(super) const JOB_LEAST: u32 = 2;
 pub(super) const JOB_MOST: u32 = 16;
 
+/// Maximum number of grains of a job that one side moves because the other is not inside the
+/// library. The other side may come back meanwhile, and finds less to wait for.
+pub(super) const JOB_MOST_ALONE: u32 = 8;
+
+/// Number of progress calls in a row that find the other side away before this one moves the
+/// message alone: a side that is about to wait enters the library meanwhile.
+pub(super) const GRACE: u8 = 6;
+
+/// Number of grains that the sender claims at a time for the copy ring. The two sides exchange the
+/// line of the counters once for each claim. A message that the sender claimed and did not put into
+/// the ring waits for the sender.
+pub(super) const RING_CLAIM: u32 = 8;
+
+/// Number of grains that the sender puts into the ring of a long message before it knows whether
+/// the receiver waits inside the library. The receiver may have posted its receive and compute.
+pub(super) const RING_BEGINNING: u32 = 4;
+
 /// A piece of a message that this side moves now.
 #[derive(Debug)]
 pub struct CopyJob {

@@ -1,7 +1,8 @@
 //! The receiver's half of a large message.
 
 use super::{
-    CopyJob, Home, JOB_LEAST, JOB_MOST, RemoteBuffer, Rtr, SendCookie, Span, Ticket, WireAddress,
+    CopyJob, GRACE, Home, JOB_LEAST, JOB_MOST, JOB_MOST_ALONE, ReadTime, RemoteBuffer, Rtr, RtrAck,
+    SendCookie, Span, Ticket, WireAddress,
 };
 use crate::buffer::{Cursor, Direction};
 use crate::shm::{ChunkRequest, Descriptor, Grains, ReceiveCookie};
@@ -17,6 +18,12 @@ pub struct LmtReceiver {
     span: Option<Span>,
     /// Where to read the message, while reading is worth a try.
     from: Option<RemoteBuffer>,
+    /// When to read it.
+    read_time: ReadTime,
+    /// Progress calls in a row that found the sender away.
+    away: u8,
+    /// Grains that have arrived through the copy ring and are not reported yet.
+    arrived: u32,
     /// Where the peer may write to `buffer`.
     lent: WireAddress,
     /// True once the message is no longer wanted.
@@ -41,6 +48,9 @@ impl LmtReceiver {
             buffer,
             span: Some(Span { length }),
             from,
+            read_time: cookie.read_time(),
+            away: 0,
+            arrived: 0,
             lent: match place {
                 WireAddress::Private(_) if cookie.writes & SendCookie::WRITES_PRIVATE == 0 => {
                     WireAddress::Nowhere
@@ -65,7 +75,18 @@ impl LmtReceiver {
     ) -> Self {
         descriptor.grant.begin();
         descriptor.chunks.ask(home.generation);
-        Self { peer, home, buffer, span: None, from: None, lent: place, dropped: false }
+        Self {
+            peer,
+            home,
+            buffer,
+            span: None,
+            from: None,
+            read_time: ReadTime::Always,
+            away: 0,
+            arrived: 0,
+            lent: place,
+            dropped: false,
+        }
     }
 
     /// Returns the contents of the RTR. The peer will use `handle` as the name of the receive.
@@ -77,8 +98,12 @@ impl LmtReceiver {
         Rtr { address, capacity, place, generation, handle, lies, turn, reads }
     }
 
-    /// Notes that the RTR was used for a message of `total` bytes, which can be read at `from`.
-    pub(crate) fn start_used(&mut self, total: usize, from: Option<RemoteBuffer>) {
+    /// Notes that the RTR was used for the message that `ack` describes, which can be read at
+    /// `from`.
+    pub(crate) fn start_used(&mut self, ack: RtrAck, from: Option<RemoteBuffer>) {
+        // `RtrAck::parse` checked that the total fits `usize`.
+        let total = ack.total as usize;
+        self.read_time = ack.read_time();
         self.span = Some(Span { length: self.buffer.remaining().min(total) });
         self.from = from;
     }
@@ -99,18 +124,30 @@ impl LmtReceiver {
         Ok(descriptor.chunks.done(self.home.generation, grains)? == grains)
     }
 
-    /// Claims grains to read from the sender's memory.
+    /// Looks whether the sender waits inside the library. Called once in each progress call.
+    pub(crate) fn look_for_peer(&mut self, is_inside: bool) {
+        self.away = if is_inside { 0 } else { self.away.saturating_add(1) };
+    }
+
+    /// Claims grains to read from the sender's memory. `is_inside` returns whether the sender
+    /// waits inside the library.
     pub(crate) fn claim(
         &self,
         descriptor: &Descriptor,
         half: u32,
+        is_inside: impl FnOnce() -> bool,
     ) -> Result<Option<CopyJob>, Corrupt> {
         let Some((from, span)) = self.from.zip(self.span) else { return Ok(None) };
+        let most = match self.read_time {
+            ReadTime::Always => JOB_MOST,
+            ReadTime::SenderAway if self.away < GRACE || is_inside() => return Ok(None),
+            ReadTime::SenderAway => JOB_MOST_ALONE,
+        };
         let claim = ChunkRequest {
             generation: self.home.generation,
             grains: span.grains(),
             least: JOB_LEAST,
-            most: JOB_MOST,
+            most,
             sender: false,
         };
         let Some(grains) = descriptor.chunks.claim(claim) else { return Ok(None) };
@@ -148,6 +185,15 @@ impl LmtReceiver {
         let (begin, end) = (offset as usize, end as usize);
         let to = (!self.dropped).then(|| self.buffer.after(begin));
         Ok((to, span.ending(begin, end)))
+    }
+
+    /// Counts `completed` grains that arrived through the copy ring. Returns how many grains are to
+    /// be reported as done now. `more` says that further chunks of the same claim follow.
+    pub(crate) const fn count_arrived(&mut self, completed: u32, more: bool) -> u32 {
+        let arrived = self.arrived.saturating_add(completed);
+        let (kept, done) = if more { (arrived, 0) } else { (0, arrived) };
+        self.arrived = kept;
+        done
     }
 
     /// Takes the buffer back from the sender and drops the bytes that have not arrived. Returns

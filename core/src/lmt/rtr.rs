@@ -1,6 +1,6 @@
 //! The payloads of RTR and RTR-ACK packets.
 
-use super::{Home, RemoteBuffer, Span, WireAddress};
+use super::{Home, ReadTime, RemoteBuffer, Span, WireAddress};
 use crate::golden;
 use crate::layout::Segment;
 use crate::wire::{Corrupt, WirePayload};
@@ -103,7 +103,7 @@ impl Rtr {
 /// |      8 |    8 | `address`    | location in the sender's memory ([`WireAddress`]) |
 /// |     16 |    4 | `place`      | [`Rtr::place`]                                    |
 /// |     20 |    4 | `generation` | [`Rtr::generation`]                               |
-/// |     24 |    4 | `lies`       | the meaning of `address`                          |
+/// |     24 |    4 | `lies`       | the meaning of `address`, as in an RTS            |
 /// |     28 |    4 | `turn`       | [`Rtr::turn`]                                     |
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(C)]
@@ -146,8 +146,14 @@ impl RtrAck {
         segment: &Segment,
         sender: u32,
     ) -> Result<Option<RemoteBuffer>, Corrupt> {
+        let place = WireAddress::parse(self.address, ReadTime::parse(self.lies).0)?;
         // `parse` checked that the length fits `usize`.
-        WireAddress::parse(self.address, self.lies)?.reach(segment, sender, self.total as usize)
+        place.reach(segment, sender, self.total as usize)
+    }
+
+    /// Returns when the receiver may read the message.
+    pub(crate) const fn read_time(&self) -> ReadTime {
+        ReadTime::parse(self.lies).1
     }
 
     /// Returns the RTR-ACK as the payload of a packet.

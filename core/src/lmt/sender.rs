@@ -1,8 +1,8 @@
 //! The sender's half of a large message.
 
 use super::{
-    CopyJob, Home, JOB_LEAST, JOB_MOST, RemoteBuffer, Rtr, RtrAck, SendCookie, Span, Ticket,
-    Transfer, WireAddress,
+    CopyJob, GRACE, Home, JOB_LEAST, JOB_MOST, JOB_MOST_ALONE, RING_BEGINNING, RING_CLAIM,
+    ReadTime, RemoteBuffer, Rtr, RtrAck, SendCookie, Span, Ticket, Transfer, WireAddress,
 };
 use crate::buffer::{Cursor, Direction};
 use crate::layout::Segment;
@@ -23,7 +23,12 @@ pub struct LmtSender {
     base: usize,
     answer: Option<CheckedGrant>,
     transfer: Transfer,
-    /// Returns where the receiver may read the message.
+    /// The message goes through the copy ring while both sides are inside the library. While one of
+    /// them is not, the other moves what is unclaimed by one copy.
+    adapts: bool,
+    /// Progress calls in a row that found the receiver away.
+    away: u8,
+    /// Where the receiver may read the message.
     lies: WireAddress,
     /// True if writing to the peer's private memory is worth a try.
     may_write: bool,
@@ -32,8 +37,8 @@ pub struct LmtSender {
     /// The receiver no longer reads: the remaining bytes are ours.
     alone: bool,
     withdrawn: bool,
-    /// Unclaimed bytes go through the copy ring, although the receiver may read.
-    streams: bool,
+    /// Grains that this side claimed for the copy ring.
+    streamed: u32,
     /// Bytes that this side claimed and sends through the copy ring.
     ours: ByteRange,
     /// Bytes that the receiver claimed and left to this side, which sends them through the copy
@@ -48,6 +53,8 @@ pub(crate) struct Ways {
     /// Location of `data`.
     pub(crate) place: WireAddress,
     pub(crate) transfer: Transfer,
+    /// True if a message through the copy ring may go on by one copy while a side is away.
+    pub(crate) adapts: bool,
     /// True if writing to the peer's private memory is worth a try.
     pub(crate) may_write: bool,
     /// True if data in a heap are read and written in place.
@@ -58,7 +65,9 @@ impl Ways {
     /// Returns where the receiver may read the message.
     const fn lies(&self) -> WireAddress {
         match self.place {
-            WireAddress::Private(_) if !self.transfer.reads() => WireAddress::Nowhere,
+            WireAddress::Private(_) if !self.transfer.reads() && !self.adapts => {
+                WireAddress::Nowhere
+            }
             place => place,
         }
     }
@@ -138,6 +147,8 @@ impl LmtSender {
 
     fn new(peer: u32, home: Home, ways: Ways) -> Self {
         let Ways { data, transfer, may_write, uses_heaps, .. } = ways;
+        let in_heap = matches!(ways.place, WireAddress::Heap(_));
+        let adapts = ways.adapts && transfer.is_ring() && !in_heap;
         Self {
             peer,
             home,
@@ -148,12 +159,14 @@ impl LmtSender {
             base: 0,
             answer: None,
             transfer,
+            adapts,
+            away: 0,
             lies: ways.lies(),
-            may_write: may_write && transfer.writes(),
+            may_write: may_write && (transfer.writes() || adapts),
             uses_heaps,
             alone: false,
             withdrawn: false,
-            streams: false,
+            streamed: 0,
             ours: ByteRange::default(),
             left: ByteRange::default(),
         }
@@ -161,7 +174,7 @@ impl LmtSender {
 
     /// Returns the contents of the RTS.
     pub(crate) fn cookie(&self) -> SendCookie {
-        let (address, lies) = self.lies.pack();
+        let (address, lies) = self.location();
         let private = if self.may_write { SendCookie::WRITES_PRIVATE } else { 0 };
         let heap = if self.uses_heaps { SendCookie::WRITES_HEAP } else { 0 };
         SendCookie {
@@ -178,10 +191,18 @@ impl LmtSender {
 
     /// Returns the contents of the RTR-ACK, or `None` for a message that is announced.
     pub(crate) fn rtr_ack(&self) -> Option<RtrAck> {
-        let (address, lies) = self.lies.pack();
+        let (address, lies) = self.location();
         let (turn, Home { place, generation, .. }) = (self.turn, self.home);
         let ack = RtrAck { total: self.total as u64, address, place, generation, lies, turn };
         self.uses_rtr.then_some(ack)
+    }
+
+    /// Returns the location of the message as the receiver is told it.
+    fn location(&self) -> (u64, u32) {
+        let (address, meaning) = self.lies.pack();
+        let away = self.adapts && matches!(self.lies, WireAddress::Private(_));
+        let time = if away { ReadTime::SenderAway } else { ReadTime::Always };
+        (address, time.pack(meaning))
     }
 
     /// Polls for the receiver's answer. Returns true if it has just arrived.
@@ -230,28 +251,35 @@ impl LmtSender {
         Ok(descriptor.chunks.done(self.home.generation, grains)? == grains)
     }
 
-    /// Returns the number of bytes that were unclaimed a moment ago.
-    pub(crate) fn unclaimed(&self, descriptor: &Descriptor) -> usize {
-        let Some(CheckedGrant { span, .. }) = self.answer else { return self.total };
-        descriptor.chunks.unclaimed(self.home.generation, span.grains()) as usize * super::GRAIN
+    /// Returns true if all of the message went by the transfer that was chosen, so that its time
+    /// says something about that transfer.
+    pub(crate) fn is_unmixed(&self) -> bool {
+        let whole = |answer: CheckedGrant| self.streamed == answer.span.grains();
+        !self.adapts || self.answer.is_some_and(whole)
     }
 
-    /// Switches the unclaimed bytes to another transfer. The previous transfer was one copy made by
-    /// both sides.
-    pub(crate) const fn go_on_by(&mut self, transfer: Transfer) {
-        self.transfer = transfer;
-        self.may_write &= transfer.writes();
-        self.streams = !transfer.reads();
+    /// Looks whether the receiver waits inside the library. Called once in each progress call.
+    pub(crate) fn look_for_peer(&mut self, is_inside: bool) {
+        self.away = if is_inside { 0 } else { self.away.saturating_add(1) };
     }
 
-    /// Claims grains to write to the receiver's memory.
+    /// Claims grains to write to the receiver's memory. `is_inside` returns whether the receiver
+    /// waits inside the library.
     pub(crate) fn claim(
         &self,
         descriptor: &Descriptor,
         half: u32,
+        is_inside: impl FnOnce() -> bool,
     ) -> Result<Option<CopyJob>, Corrupt> {
         let Some((to, span)) = self.writes() else { return Ok(None) };
-        let Some(grains) = descriptor.chunks.claim(self.share(span)) else { return Ok(None) };
+        let adapts = self.adapts && matches!(to, RemoteBuffer::Private(_));
+        // A failed job becomes the bytes of the copy ring, and must not replace others.
+        if !self.ours.is_empty() || adapts && (self.withdrawn || self.away < GRACE || is_inside()) {
+            return Ok(None);
+        }
+        let most = if adapts { JOB_MOST_ALONE } else { JOB_MOST };
+        let claim = ChunkRequest { most, ..self.share(span) };
+        let Some(grains) = descriptor.chunks.claim(claim) else { return Ok(None) };
         let (begin, end) = span.bytes(grains)?;
         Ok(Some(CopyJob {
             peer: self.peer,
@@ -272,23 +300,44 @@ impl LmtSender {
         Ok(())
     }
 
-    /// Returns the next piece for the copy ring, or `None`.
-    pub(crate) fn piece(&mut self, descriptor: &Descriptor) -> Result<Option<RingPiece>, Corrupt> {
+    /// Returns the next piece for the copy ring, or `None`. `is_inside` returns whether the receiver
+    /// waits inside the library, and `has_room` whether the ring has room for a chunk.
+    pub(crate) fn piece(
+        &mut self,
+        descriptor: &Descriptor,
+        is_inside: impl FnOnce() -> bool,
+        has_room: impl FnOnce() -> bool,
+    ) -> Result<Option<RingPiece>, Corrupt> {
         let Some(CheckedGrant { handle, span, .. }) = self.answer else { return Ok(None) };
         if self.ours.is_empty() && self.left.is_empty() {
-            // While the receiver reads, the ring would only take time from it.
-            if self.writes().is_some() || !self.alone && !self.streams {
-                return Ok(None);
-            }
-            // No other side claims now, so this claim takes everything left.
-            let all =
-                ChunkRequest { least: span.grains(), most: span.grains(), ..self.share(span) };
-            let Some(grains) = descriptor.chunks.claim(all) else { return Ok(None) };
+            let writes = self.writes().map(|(to, _)| to);
+            let may_change = !self.withdrawn && (writes.is_some() || !self.alone);
+            let most = match writes {
+                // While either side copies, the ring would only take time from it.
+                Some(RemoteBuffer::Mapped(_)) => return Ok(None),
+                _ if !self.adapts && (writes.is_some() || !self.alone) => return Ok(None),
+                // While the receiver is away, jobs take what is unclaimed. What does not fit into
+                // the ring stays unclaimed, in case that a side leaves.
+                _ if may_change && !has_room() => return Ok(None),
+                // One claim takes all of a short message. A look would only delay it.
+                Some(_) if may_change && span.grains() <= RING_CLAIM && !self.uses_rtr => {
+                    RING_CLAIM
+                }
+                Some(_) if may_change && !is_inside() => {
+                    // A receiver that is about to wait finds a beginning.
+                    if self.away >= GRACE || self.streamed > 0 {
+                        return Ok(None);
+                    }
+                    RING_BEGINNING
+                }
+                _ if may_change => RING_CLAIM,
+                // No other side claims, so this claim takes everything left.
+                _ => span.grains(),
+            };
+            let claim = ChunkRequest { least: most, most, ..self.share(span) };
+            let Some(grains) = descriptor.chunks.claim(claim) else { return Ok(None) };
+            self.streamed += grains.count;
             self.ours = span.bytes(grains)?.into();
-            // If everything before this claim is done, the receiver moves nothing, and nothing is
-            // left for it to claim.
-            let done = descriptor.chunks.done(self.home.generation, span.grains())?;
-            self.alone |= done == grains.first;
         }
         let ByteRange { first: offset, end } = *self.next_bytes();
         Ok(Some(RingPiece {
@@ -308,11 +357,12 @@ impl LmtSender {
         if self.ours.is_empty() { &mut self.left } else { &mut self.ours }
     }
 
-    /// Returns the bytes from `offset` on, if they are certain to go through the copy ring. The
+    /// Returns the bytes from `offset` on, if they are likely to go through the copy ring. The
     /// receive is not posted yet.
     pub(crate) fn ahead(&self, offset: usize) -> Option<Cursor> {
-        let sure = self.answer.is_none() && self.lies == WireAddress::Nowhere && !self.withdrawn;
-        (sure && offset < self.total).then(|| self.data.after(offset))
+        let streams = self.adapts || self.lies == WireAddress::Nowhere;
+        let likely = self.answer.is_none() && streams && !self.withdrawn;
+        (likely && offset < self.total).then(|| self.data.after(offset))
     }
 
     /// Takes the message back from the receiver. Returns true once the receiver no longer accesses
@@ -327,7 +377,12 @@ impl LmtSender {
             self.alone = true;
             return Ok(true);
         }
-        let quiet = descriptor.chunks.done(self.home.generation, claimed)? == claimed;
+        // What this side claimed and has not sent is never done without it.
+        let unsent = self.answer.map_or(0, |CheckedGrant { span, .. }| {
+            if self.ours.is_empty() { 0 } else { span.ending(self.ours.first, self.ours.end) }
+        });
+        let done = descriptor.chunks.done(self.home.generation, claimed)?;
+        let quiet = claimed == self.streamed || done + unsent >= claimed;
         self.alone |= quiet;
         Ok(quiet)
     }

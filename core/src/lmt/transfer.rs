@@ -41,6 +41,11 @@ impl Transfer {
         !matches!(self, Self::CopyRing | Self::CopyRingStreamed)
     }
 
+    /// Returns true if the data go through the copy ring.
+    pub(super) const fn is_ring(self) -> bool {
+        matches!(self, Self::CopyRing | Self::CopyRingStreamed)
+    }
+
     /// Returns true if the receiver may read the sender's memory.
     pub(super) const fn reads(self) -> bool {
         matches!(self, Self::CmaShared | Self::Cma)

@@ -72,6 +72,35 @@ impl WireAddress {
     }
 }
 
+/// When a receiver may read its sender's memory.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum ReadTime {
+    /// At any time: both sides move the message.
+    Always,
+    /// While the sender is not waiting inside the library. While it is, it moves the message
+    /// through the copy ring.
+    SenderAway,
+}
+
+impl ReadTime {
+    /// Bit of the word that gives the meaning of a location.
+    const AWAY: u32 = 1 << 8;
+
+    /// Adds this time to the word of a location.
+    pub(crate) const fn pack(self, meaning: u32) -> u32 {
+        match self {
+            Self::Always => meaning,
+            Self::SenderAway => meaning | Self::AWAY,
+        }
+    }
+
+    /// Separates the time from the word of a location.
+    pub(crate) const fn parse(word: u32) -> (u32, Self) {
+        let time = if word & Self::AWAY == 0 { Self::Always } else { Self::SenderAway };
+        (word & !Self::AWAY, time)
+    }
+}
+
 /// How this side accesses a buffer of the other side.
 #[derive(Clone, Copy, Debug)]
 pub enum RemoteBuffer {
@@ -101,6 +130,9 @@ mod tests {
         for place in [WireAddress::Nowhere, WireAddress::Private(0x7000), WireAddress::Heap(0)] {
             let (number, meaning) = place.pack();
             assert_eq!(WireAddress::parse(number, meaning), Ok(place));
+        }
+        for time in [ReadTime::Always, ReadTime::SenderAway] {
+            assert_eq!(ReadTime::parse(time.pack(1)), (1, time));
         }
         assert_eq!(WireAddress::parse(7, 3), Err(Corrupt::Place { found: 3 }));
     }

@@ -130,13 +130,6 @@ impl Chunks {
         })
     }
 
-    /// Returns the number of grains that were unclaimed at the time of the load.
-    #[must_use]
-    pub fn unclaimed(&self, generation: u32, grains: u32) -> u32 {
-        let (found, low) = halves(self.claimed.load(Relaxed));
-        if found == generation { grains.saturating_sub(low & COUNT) } else { 0 }
-    }
-
     /// Claims all grains that are left, without moving them: the receiver's memory goes away.
     ///
     /// The caller reports them as done at once ([`Chunks::finish`]), so that the sender's count is
@@ -287,9 +280,8 @@ mod tests {
     fn a_closed_transfer_has_nothing_left() {
         let chunks = begun();
         let first = chunks.claim(CLAIM).unwrap();
-        assert_eq!((chunks.unclaimed(7, 100), chunks.unclaimed(6, 100)), (100 - first.count, 0));
         let rest = chunks.close(7, 100).unwrap();
-        assert_eq!((first.count + rest.count, chunks.unclaimed(7, 100)), (100, 0));
+        assert_eq!(first.count + rest.count, 100);
         assert_eq!(chunks.close(7, 100), None);
         assert_eq!(chunks.claim(ChunkRequest { sender: true, ..CLAIM }), None);
     }

@@ -20,7 +20,7 @@ use core::ptr::NonNull;
 
 use crate::golden;
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
-use crate::sync::{AtomicU32, AtomicU64, CacheLine, Step, order, reached};
+use crate::sync::{AtomicU32, AtomicU64, CacheLine, Step, finish_look, order, reached};
 use crate::wire::Corrupt;
 
 /// Size of a granule in bytes: a page.
@@ -40,6 +40,18 @@ pub struct RingChunk {
     pub length: u32,
     /// True if the receiver should store the chunk with non-temporal stores, as the sender did.
     pub streamed: bool,
+    /// True if the next chunk of the same message follows in the grains that the sender claimed
+    /// with this one. The receiver reports them as done with the last of these chunks.
+    pub more: bool,
+}
+
+impl RingChunk {
+    const STREAMED: u32 = 1;
+    const MORE: u32 = 2;
+
+    const fn flags(self) -> u32 {
+        (if self.streamed { Self::STREAMED } else { 0 }) | (if self.more { Self::MORE } else { 0 })
+    }
 }
 
 /// The head of a granule, on its own cache line.
@@ -51,7 +63,7 @@ pub struct RingChunk {
 /// |     16 |    4 | `handle`     | [`RingChunk`]                                               |
 /// |     20 |    4 | `generation` | [`RingChunk`]                                               |
 /// |     24 |    4 | `length`     | [`RingChunk`]                                               |
-/// |     28 |    4 | `streamed`   | [`RingChunk`]; 0: no                                        |
+/// |     28 |    4 | `flags`      | [`RingChunk`]; bit 0: `streamed`; bit 1: `more`             |
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct GranuleHead {
@@ -60,10 +72,10 @@ pub struct GranuleHead {
     handle: AtomicU32,
     generation: AtomicU32,
     length: AtomicU32,
-    streamed: AtomicU32,
+    flags: AtomicU32,
 }
 
-golden::structure!(GranuleHead { end, offset, handle, generation, length, streamed });
+golden::structure!(GranuleHead { end, offset, handle, generation, length, flags });
 
 static_assertions::const_assert!(cfg!(strait_loom) || size_of::<GranuleHead>() == 64);
 
@@ -78,7 +90,7 @@ impl GranuleHead {
             handle: AtomicU32::new(0),
             generation: AtomicU32::new(0),
             length: AtomicU32::new(0),
-            streamed: AtomicU32::new(0),
+            flags: AtomicU32::new(0),
         }
     }
 }
@@ -144,7 +156,7 @@ impl CopyRingPtr {
 /// let room = sender.room(0, 2)?.expect("the ring is empty");
 /// // Here the sender copies 5000 bytes into the two granules.
 /// let chunk =
-///     RingChunk { handle: 1, generation: 1, offset: 0, length: 5000, streamed: false };
+///     RingChunk { handle: 1, generation: 1, offset: 0, length: 5000, streamed: false, more: false };
 /// sender.publish(room.count, chunk);
 ///
 /// let (granules, found) = receiver.peek()?.expect("a chunk has arrived");
@@ -160,6 +172,8 @@ pub struct CopyRingSender {
     filled: u64,
     /// Value of the receiver's word when it was read last.
     emptied: u64,
+    /// Value of the receiver's word when it was loaded last, for whatever reason.
+    seen: u64,
     ring: CopyRingPtr,
 }
 
@@ -171,7 +185,7 @@ impl CopyRingSender {
     /// Creates the sending end of an unused ring.
     #[must_use]
     pub const fn new(ring: CopyRingPtr) -> Self {
-        Self { filled: 0, emptied: 0, ring }
+        Self { filled: 0, emptied: 0, seen: 0, ring }
     }
 
     /// Returns room for `wanted` granules, or for as many as fit before the end of the ring.
@@ -195,6 +209,20 @@ impl CopyRingSender {
         Ok(Some(Granules { first, count }))
     }
 
+    /// Loads the receiver's word. Returns true if the receiver has written it since this end loaded
+    /// it last: then the time of this call is that of a line from the receiver's core to this one.
+    #[must_use]
+    pub fn look(&mut self) -> bool {
+        // SAFETY: the word is valid (contract of `CopyRingPtr::new`).
+        let word = unsafe { self.ring.emptied.as_ref() };
+        // The processor may load the word while it still reads the clock.
+        finish_look();
+        let found = word.load(Relaxed);
+        let came = found != self.seen;
+        self.seen = found;
+        came
+    }
+
     /// Gives the receiver the next `count` granules, which hold `chunk`.
     pub fn publish(&mut self, count: u32, chunk: RingChunk) {
         let head = self.ring.head(self.ring.number(self.filled));
@@ -202,7 +230,7 @@ impl CopyRingSender {
         head.handle.store(chunk.handle, Relaxed);
         head.generation.store(chunk.generation, Relaxed);
         head.length.store(chunk.length, Relaxed);
-        head.streamed.store(u32::from(chunk.streamed), Relaxed);
+        head.flags.store(chunk.flags(), Relaxed);
         self.filled += u64::from(count);
         // ORDER copy_ring/1: Release, pairs with copy_ring/2: the bytes and the rest of the head
         //   come before `end`.
@@ -220,6 +248,7 @@ impl CopyRingSender {
             return Err(Corrupt::Credit { found, sent: self.filled });
         }
         self.emptied = found;
+        self.seen = found;
         Ok(())
     }
 }
@@ -265,12 +294,14 @@ impl CopyRingReceiver {
         if count > u64::from(most) {
             return Err(Corrupt::Length { found: count, max: u64::from(most) });
         }
+        let flags = head.flags.load(Relaxed);
         let chunk = RingChunk {
             handle: head.handle.load(Relaxed),
             generation: head.generation.load(Relaxed),
             offset: head.offset.load(Relaxed),
             length: head.length.load(Relaxed),
-            streamed: head.streamed.load(Relaxed) != 0,
+            streamed: flags & RingChunk::STREAMED != 0,
+            more: flags & RingChunk::MORE != 0,
         };
         let max = count * GRANULE as u64;
         if chunk.length == 0 || u64::from(chunk.length) > max {
@@ -297,7 +328,7 @@ mod tests {
     use super::*;
 
     const CHUNK: RingChunk =
-        RingChunk { handle: 3, generation: 5, offset: 7, length: 11, streamed: true };
+        RingChunk { handle: 3, generation: 5, offset: 7, length: 11, streamed: true, more: false };
 
     struct Ring {
         emptied: CacheLine<AtomicU64>,
@@ -335,6 +366,17 @@ mod tests {
         sender.publish(1, CHUNK);
         assert_eq!(sender.room(0, 4), Ok(None), "the last granule is still the receiver's");
         assert_eq!(sender.room(0, 3), Ok(Some(Granules { first: 0, count: 3 })));
+    }
+
+    #[test]
+    fn a_look_tells_once_that_the_receiver_has_written() {
+        let ring = Ring::new();
+        let (mut sender, mut receiver) = ring.ends();
+        let room = sender.room(0, 1).unwrap().unwrap();
+        sender.publish(room.count, CHUNK);
+        assert!(!sender.look());
+        receiver.release(room);
+        assert!(sender.look() && !sender.look());
     }
 
     #[test]

@@ -47,6 +47,7 @@ fn chunk(number: u64, granules: u32) -> RingChunk {
         offset: number,
         length: granules * GRANULE as u32,
         streamed: false,
+        more: false,
     }
 }
 

@@ -1,5 +1,7 @@
 //! The progress context: the engine, and the OS resources that work for it.
 
+use std::time::Instant;
+
 use strait_core::buffer::Cursor;
 use strait_core::engine::{MessageId, Owner, ProgressError, Received, SendMode, Sent, StartError};
 use strait_core::matching::Pattern;
@@ -61,6 +63,12 @@ impl ProgressContext<'_> {
             let backed = self.place.map.back_ring(self.place.rank, destination).is_ok();
             self.engine.ring_backed(destination, backed);
         }
+        self.engine.time_line(destination, data.remaining(), |look| {
+            let begin = Instant::now();
+            let came = look();
+            // 64 bits of nanoseconds last for over 500 years.
+            (begin.elapsed().as_nanos() as u64, came)
+        });
         // SAFETY: the caller guarantees the same (contract of `isend`).
         let sent = unsafe { self.engine.isend_by(mode, destination, key, data, owner) };
         self.serve_wants();

@@ -13,17 +13,22 @@ use crate::network::{Network, TransferId, WindowTransfer};
 use crate::progress::windows::baseline::Baselines;
 use crate::reserved::is_of_windows;
 
-/// A mark in the segment: this rank waits for a message for which the sender may use an RTR.
-struct RtrWait<'a>(&'a Liveness);
+/// A mark in the segment: this rank waits inside the library while a large message is under way,
+/// so it helps to move it.
+struct InsideMark<'a>(&'a Liveness);
 
-impl<'a> RtrWait<'a> {
-    fn enter(liveness: &'a Liveness) -> Self {
+impl<'a> InsideMark<'a> {
+    /// Sets the mark. Returns `None` if an outer wait of this rank has set it.
+    fn enter(liveness: &'a Liveness) -> Option<Self> {
+        if liveness.is_inside() {
+            return None;
+        }
         liveness.set_inside(true);
-        Self(liveness)
+        Some(Self(liveness))
     }
 }
 
-impl Drop for RtrWait<'_> {
+impl Drop for InsideMark<'_> {
     fn drop(&mut self) {
         self.0.set_inside(false);
     }
@@ -128,8 +133,8 @@ impl World {
             if let Some(found) = look() {
                 return Ok(found);
             }
-            if inside.is_none() && self.lock_progress().is_asking() {
-                inside = Some(RtrWait::enter(&segment.rank_block(self.rank).liveness));
+            if inside.is_none() && self.lock_progress().is_transferring() {
+                inside = InsideMark::enter(&segment.rank_block(self.rank).liveness);
             }
             self.with_baselines(Baselines::hurry);
             let next = match self.progress()? {

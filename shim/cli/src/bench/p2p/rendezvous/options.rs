@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::Args;
 use strait::hca::soft::{SoftMode, TimeModel};
-use strait::{Transfer, topology};
+use strait::topology;
 
 use crate::bench::options::{Common, asked_or, parse_bytes};
 
@@ -30,8 +30,7 @@ impl MessageArgs {
 /// Returns variables of the ranks' environment besides the launcher's, where the user sets none.
 ///
 /// Between nodes, ranks use the device with a thread, which moves data while a rank computes. On a
-/// node, all large messages use one transfer that either end can drive alone while the other
-/// computes. A transfer chosen by recent speed would depend on the measurement of another setting.
+/// node, the transfer is the default one, as in a program.
 ///
 /// Where the device's threads share the processors of ranks, the device is slower. The share of a
 /// message's time that its threads take from the processors is then smaller.
@@ -42,7 +41,6 @@ pub(super) fn environment(ranks: u32) -> Vec<(OsString, OsString)> {
     let wanted = [
         ("STRAIT_HCA", SoftMode::Engine(model).name().to_owned()),
         ("STRAIT_HCA_MODEL", model.text()),
-        ("STRAIT_LMT", Transfer::CmaShared.name().to_owned()),
     ];
     let absent = wanted.into_iter().filter(|(name, _)| std::env::var_os(name).is_none());
     absent.map(|(name, value)| (name.into(), value.into())).collect()

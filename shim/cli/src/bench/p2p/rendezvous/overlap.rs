@@ -4,8 +4,9 @@
 //! The computation between a call and its wait increases. As long as it is hidden, the total time
 //! is that without it. Beyond the hidden amount, the total grows as the computation does.
 //!
-//! Overlap is the maximum hidden time, as a part of the time of the message alone. Between nodes
-//! the [bare device](super::bare) is measured beside the settings.
+//! Overlap is the maximum hidden time, as a part of the time of the message alone. Beside the
+//! settings it measures the [bare device](super::bare) between nodes, and one copy by both sides on
+//! a node.
 
 use core::error::Error;
 use std::ffi::OsString;
@@ -107,9 +108,10 @@ pub(super) fn longest(sizes: &[usize]) -> usize {
 }
 
 /// Returns the names of the measurements of [`climb`], in its order: the settings, and the bare
-/// device if there is one.
+/// device if there is one. On a node, where there is none, it is the forced transfer.
 pub(super) fn ways(bare: Option<&Bare<'_>>) -> Vec<&'static str> {
-    setting::ALL.map(Rendezvous::name).into_iter().chain(bare.map(|_| bare::NAME)).collect()
+    let last = bare.map_or(setting::FORCED, |_| bare::NAME);
+    setting::ALL.map(Rendezvous::name).into_iter().chain([last]).collect()
 }
 
 /// Measures a message beside each amount of computation, for each of the [`ways`] with the rungs in

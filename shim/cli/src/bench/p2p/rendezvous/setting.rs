@@ -2,7 +2,7 @@
 
 use std::io;
 
-use strait::{Endpoint, Rendezvous, Tuning};
+use strait::{Endpoint, Rendezvous, Transfer, Tuning};
 
 use crate::measure::report::{Report, Row};
 use crate::measure::stage::BenchStage;
@@ -16,8 +16,12 @@ pub(super) const ALL: [Rendezvous; 3] = Rendezvous::ALL;
 
 const _: () = assert!(matches!(ALL[0], Rendezvous::Plain));
 
-/// Activates the setting at this place in [`ALL`] for later operations of this rank. Returns the
-/// endpoint of the measurement `number`.
+/// Name of the forced setting: the default rendezvous, and one copy made by both sides in place of
+/// the transfer that the library chooses. Its place is behind those of [`ALL`].
+pub(super) const FORCED: &str = "cma_shared";
+
+/// Activates the setting at this place in [`ALL`], or [`FORCED`], for later operations of this rank.
+/// Returns the endpoint of the measurement `number`.
 ///
 /// The library's estimates from these messages apply to this setting and this measurement alone.
 pub(super) fn endpoint<'world>(
@@ -26,8 +30,16 @@ pub(super) fn endpoint<'world>(
     number: u32,
 ) -> Endpoint<'world> {
     let world = stage.endpoint.world();
-    world.retune(Tuning { rendezvous: ALL[setting], ..world.tuning() });
-    stage.endpoint.with_context(CONTEXT + ALL.len() as u32 * number + setting as u32)
+    let tuning = world.tuning();
+    let transfer = match ALL.get(setting) {
+        None => Transfer::CmaShared,
+        // The user's choice stays.
+        Some(_) if std::env::var_os("STRAIT_LMT").is_some() => tuning.transfer,
+        Some(_) => Transfer::Auto,
+    };
+    let rendezvous = ALL.get(setting).copied().unwrap_or_default();
+    world.retune(Tuning { rendezvous, transfer, ..tuning });
+    stage.endpoint.with_context(CONTEXT + (ALL.len() as u32 + 1) * number + setting as u32)
 }
 
 /// Returns the columns of [`compare`]: a time for each setting, and its difference from the first.
