@@ -55,6 +55,46 @@ static void check(int is_good)
     }
 }
 
+/* Defines a function with the start and the end of a receive and a send of 8 bytes, and one with a send and a receive
+ * from any source. */
+#define NONBLOCKING(name)                                                                                              \
+    __attribute__((noinline)) void name(strait_world worlds[2], const void *sent, void *received);                     \
+    void name(strait_world worlds[2], const void *sent, void *received)                                                \
+    {                                                                                                                  \
+        strait_request send, receive;                                                                                  \
+        check(strait_irecv(worlds[1], 0, received, 8, 0, 70, &receive) == STRAIT_OK);                                  \
+        check(strait_isend(worlds[0], 0, sent, 8, 1, 70, &send) == STRAIT_OK);                                         \
+        check(strait_wait(&send, NULL) == STRAIT_OK);                                                                  \
+        check(strait_wait(&receive, NULL) == STRAIT_OK);                                                               \
+    }
+
+#define ANY_SOURCE(name)                                                                                               \
+    __attribute__((noinline)) void name(strait_world world, void *received);                                           \
+    void name(strait_world world, void *received)                                                                      \
+    {                                                                                                                  \
+        check(strait_recv(world, 0, received, 8, STRAIT_ANY_SOURCE, 71, NULL) == STRAIT_OK);                           \
+    }
+
+NONBLOCKING(strait_icount_c_nonblocking_warm)
+NONBLOCKING(strait_icount_c_nonblocking_8)
+ANY_SOURCE(strait_icount_c_any_warm)
+ANY_SOURCE(strait_icount_c_any_8)
+
+/* A receive that is posted before its message, and one from any source. */
+static void run_matched(strait_world worlds[2])
+{
+    uint64_t sent = 0, received = 0;
+    for (int number = 0; number < 2 * CALLS; number++) {
+        sent = (uint64_t)number;
+        (number < CALLS ? strait_icount_c_nonblocking_warm : strait_icount_c_nonblocking_8)(worlds, &sent, &received);
+        check(received == sent);
+        sent = ~sent;
+        check(strait_send(worlds[0], 0, &sent, 8, 1, 71) == STRAIT_OK);
+        (number < CALLS ? strait_icount_c_any_warm : strait_icount_c_any_8)(worlds[1], &received);
+        check(received == sent);
+    }
+}
+
 /* A stream one way, and then messages that are answered. */
 static void run(strait_world worlds[2], const struct length *length)
 {
@@ -89,6 +129,7 @@ int main(void)
     for (size_t place = 0; place < sizeof LENGTHS / sizeof *LENGTHS; place++) {
         run(worlds, &LENGTHS[place]);
     }
+    run_matched(worlds);
     check(strait_finalize(worlds[0]) == STRAIT_OK);
     check(strait_finalize(worlds[1]) == STRAIT_OK);
     return 0;

@@ -81,6 +81,13 @@ impl Cursor {
         (self.further_count == 0 && self.part.length > 0).then_some(self.part)
     }
 
+    /// Returns the place for `length` bytes, if the first part of the rest has room for them.
+    #[inline(always)]
+    #[must_use]
+    pub const fn place_for(&self, length: usize) -> Option<NonNull<u8>> {
+        if length <= self.part.length { Some(self.part.base) } else { None }
+    }
+
     /// Returns the longest contiguous piece at the start of the rest; `None` at the end.
     #[must_use]
     pub fn first(mut self) -> Option<Part> {

@@ -16,7 +16,7 @@ use crate::matching::Envelope;
 use crate::memory::{Memory, OutOfMemory};
 use crate::shm::{Cell, CellHead};
 use crate::sync::{Step, reached};
-use crate::wire::{CellIndex, Corrupt, Key, Offer, PacketKind, Turn};
+use crate::wire::{CellIndex, Corrupt, Key, Offer, PacketKind, SHORT_MAX, Turn};
 
 impl<M: Memory + Clone> Engine<M> {
     /// Takes the packets in the receive queue, and returns whether there were any. Takes at most as
@@ -44,7 +44,7 @@ impl<M: Memory + Clone> Engine<M> {
     pub(super) fn poll_fastbox(&mut self, source: u32) -> Result<bool, ProgressError> {
         let mut moved = false;
         for _ in 0..self.segment.plan().config().fastbox_lines {
-            if !self.take_from_fastbox(source)? {
+            if !self.take_line(source)? {
                 break;
             }
             moved = true;
@@ -278,6 +278,9 @@ impl<M: Memory + Clone> Engine<M> {
     /// Copies the first packet of a message that has no receive into memory of the engine. On an
     /// error nothing has changed.
     fn keep_unexpected(&mut self, packet: &Packet) -> Result<ArrivalTarget, OutOfMemory> {
+        if packet.completes() && packet.length <= SHORT_MAX {
+            return self.keep_short_packet(packet);
+        }
         let payload = self.own(packet.total)?;
         let body = UnexpectedData::Here(payload);
         let message = UnexpectedMessage::new(packet.envelope, body, packet.total, packet.length);
@@ -301,6 +304,21 @@ impl<M: Memory + Clone> Engine<M> {
                 Err(error)
             }
         }
+    }
+
+    /// Keeps a short message that came in one packet. On an error nothing has changed.
+    fn keep_short_packet(&mut self, packet: &Packet) -> Result<ArrivalTarget, OutOfMemory> {
+        let mut bytes = [0_u64; SHORT_MAX / 8];
+        let part =
+            crate::buffer::Part { base: NonNull::from(&mut bytes).cast(), length: SHORT_MAX };
+        // SAFETY: the array has room for a short message, and outlives the cursor.
+        packet.scatter_to(&mut unsafe { Cursor::contiguous(part) });
+        let (envelope, length) = (packet.envelope, packet.length);
+        let body = UnexpectedData::Short(bytes);
+        let message = UnexpectedMessage::new(envelope, body, length, length);
+        let number = self.unexpected.insert(message)?;
+        self.hold(envelope.source, length);
+        Ok(ArrivalTarget::Message(number))
     }
 
     /// Delivers a further packet of the message that its source is in the middle of.

@@ -121,19 +121,6 @@ impl<M: Memory + Clone> Engine<M> {
         Bypass::Received(status)
     }
 
-    /// Delivers the packets that lie ready in the baton or fastbox from `source` to the receives
-    /// that were posted before.
-    ///
-    /// A program that posts many receives at once catches up with its sender this way, and its
-    /// further receives go round matching. This function reports no errors: [`Engine::progress`]
-    /// meets the same error again and reports it.
-    #[inline(always)]
-    pub fn serve_posted(&mut self, source: u32) {
-        if !self.posted.is_empty() && (source as usize) < self.peers.len() {
-            while !self.posted.is_empty() && self.take_from_fastbox(source) == Ok(true) {}
-        }
-    }
-
     /// Delivers the packets of `context` that lie ready in the baton or fastbox from `source` to
     /// their receives, up to the first packet of another context. Returns whether there were any.
     /// For an embedder that does its own matching in other contexts.

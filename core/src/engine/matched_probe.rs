@@ -101,7 +101,7 @@ impl<M: Memory + Clone> Engine<M> {
                 return Ok(());
             }
             UnexpectedData::There(kept) => self.reserve_for(kept)?,
-            UnexpectedData::Here(_) => {}
+            UnexpectedData::Here(_) | UnexpectedData::Short(_) => {}
         }
         if let Some(id) = self.posted.take(&envelope) {
             // No receive has sent an RTR meanwhile, since `may_ask` forbids it while a message is
@@ -116,9 +116,11 @@ impl<M: Memory + Clone> Engine<M> {
 
     /// Notes that the data of a matched message went with its sender.
     pub(super) fn lose(&mut self, number: u32) {
-        if let Some(UnexpectedMessage { envelope, body: UnexpectedData::Here(_), total, .. }) =
-            self.unexpected.lose(number)
-        {
+        let Some(UnexpectedMessage { envelope, body, total, .. }) = self.unexpected.lose(number)
+        else {
+            return;
+        };
+        if body.is_here() {
             self.let_go(envelope.source, total);
         }
     }

@@ -4,7 +4,7 @@ use super::request::OwnedBuffer;
 use crate::hca::RemoteAddress;
 use crate::lmt::SendCookie;
 use crate::matching::Envelope;
-use crate::wire::{Offer, Turn};
+use crate::wire::{Offer, SHORT_MAX, Turn};
 
 /// An unexpected message: copied out of its cells, or kept by its sender.
 #[derive(Clone, Copy, Debug)]
@@ -52,10 +52,19 @@ pub(super) enum MatchState {
 pub(super) enum UnexpectedData {
     /// In memory of the engine; `None` for an empty message.
     Here(Option<OwnedBuffer>),
+    /// In this value: a short message, complete.
+    Short([u64; SHORT_MAX / 8]),
     /// In the memory of the sender.
     There(DeferredSend),
     /// With the sender, which is gone. A receive of the message reports the loss.
     Lost,
+}
+
+impl UnexpectedData {
+    /// Returns whether the data are in this rank, or arriving there.
+    pub(super) const fn is_here(&self) -> bool {
+        matches!(self, Self::Here(_) | Self::Short(_))
+    }
 }
 
 /// The packet by which a sender announced a message that it kept.

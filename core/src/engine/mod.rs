@@ -32,6 +32,9 @@
 //! A loop that waits repeats 4 to 9. Calls 7 and 8 come after every call that moves messages. Each
 //! poll is repeated until it returns `None`.
 //!
+//! [`Engine::irecv_short`] and [`Engine::recv_lines`] are shortcuts of 3 for messages in lines, and
+//! [`Engine::serve_lines`] is one of 4.
+//!
 //! Two calls are shortcuts of 3 for blocking operations. [`Engine::send_short`] sends by lines
 //! only, and [`Engine::recv_short`] looks at one source only. If they decline, use
 //! [`Engine::isend`] and [`Engine::irecv`].
@@ -159,6 +162,7 @@ mod inbox;
 mod large_paths;
 mod leaving;
 mod line_room;
+mod lines;
 mod matched_probe;
 mod message;
 mod negotiation;
@@ -193,6 +197,7 @@ mod started;
 mod straight_receive;
 #[cfg(test)]
 mod testing;
+mod tickets;
 mod transfer;
 mod transfers;
 mod tuning;
@@ -212,7 +217,8 @@ pub use request::{
 };
 pub use rtrs::Rtrs;
 pub use short_receive::{Bypass, Want};
-pub use started::{LineRoom, Mark, Received, Sent, SentShort};
+pub use started::{LineRoom, Mark, Received, ReceivedShort, Sent, SentShort};
+pub use tickets::{Ticket, Ticketed};
 pub use tuning::{LINES_FIRST, Tuning};
 
 use crate::layout::Segment;

@@ -1,5 +1,7 @@
 //! Receiving: the operations that ask for a message.
 
+use core::ptr::NonNull;
+
 use super::Received;
 use super::message::{UnexpectedData, UnexpectedMessage};
 use super::peer::Peer;
@@ -163,6 +165,9 @@ impl<M: Memory + Clone> Engine<M> {
         {
             return Ok(Received::Done(self.take_whole(number, &message, payload, buffer)));
         }
+        if let UnexpectedData::Short(_) = message.body {
+            return Ok(Received::Done(self.take_short_whole(number, &message, buffer)));
+        }
         let id = self.requests.insert(owner, RequestState::Done(Err(Fault::Cancelled)))?;
         if let Err(error) = self.give(number, id, buffer) {
             self.requests.remove(id);
@@ -195,6 +200,9 @@ impl<M: Memory + Clone> Engine<M> {
             UnexpectedData::Here(payload) if message.arrived == total => {
                 RequestState::Done(self.take_whole(number, &message, payload, buffer))
             }
+            UnexpectedData::Short(_) => {
+                RequestState::Done(self.take_short_whole(number, &message, buffer))
+            }
             // A device is writing the message into the engine's memory.
             UnexpectedData::Here(_) if self.holds_arriving(source) => {
                 self.unexpected.meet(number);
@@ -211,6 +219,22 @@ impl<M: Memory + Clone> Engine<M> {
         };
         self.requests.set(id, request);
         Ok(())
+    }
+
+    /// Receives a short message.
+    fn take_short_whole(
+        &mut self,
+        number: u32,
+        message: &UnexpectedMessage,
+        mut buffer: Cursor,
+    ) -> Outcome {
+        let (Envelope { source, tag, .. }, capacity) = (message.envelope, buffer.remaining());
+        self.take_unexpected(number);
+        if let UnexpectedData::Short(bytes) = &message.body {
+            // SAFETY: the message's own memory holds all of it and is no user buffer.
+            unsafe { buffer.scatter(NonNull::from(bytes).cast(), message.total) };
+        }
+        outcome(source, tag, message.total, capacity)
     }
 
     /// Receives a message of which all bytes are here.

@@ -1,14 +1,19 @@
 //! The operations under way, and the outcomes that were not asked for yet.
 
+use core::ptr::NonNull;
+
 use super::request::{OutgoingMessage, RequestState};
+use super::tickets::{LENT, Ticket};
 use super::wait_list::WaitList;
-use super::{Outcome, Owner};
+use super::{Outcome, Owner, Status};
 use crate::memory::{Memory, OutOfMemory, Slab};
 
 /// An operation under way, and its owner.
 #[derive(Clone, Copy, Debug)]
 struct OperationEntry {
     owner: Owner,
+    /// See [`Ticket::generation`]; and [`LENT`].
+    generation: u32,
     state: RequestState,
 }
 
@@ -16,11 +21,13 @@ struct OperationEntry {
 #[derive(Debug)]
 pub(super) struct Requests<M: Memory> {
     entries: Slab<OperationEntry, M>,
+    /// Generation of the next request.
+    generation: u32,
 }
 
 impl<M: Memory> Requests<M> {
     pub(super) const fn new(memory: M) -> Self {
-        Self { entries: Slab::new(memory) }
+        Self { entries: Slab::new(memory), generation: 0 }
     }
 
     pub(super) const fn len(&self) -> u32 {
@@ -35,7 +42,60 @@ impl<M: Memory> Requests<M> {
 
     #[inline]
     pub(super) fn insert(&mut self, owner: Owner, state: RequestState) -> Result<u32, OutOfMemory> {
-        self.entries.insert(OperationEntry { owner, state })
+        let generation = self.generation;
+        let id = self.entries.insert(OperationEntry { owner, generation, state })?;
+        self.generation = (generation + 1) % Ticket::GENERATIONS;
+        Ok(id)
+    }
+
+    /// Returns the number that the next [`Requests::insert`] returns. That insert does not fail.
+    #[inline(always)]
+    pub(super) fn next_id(&mut self) -> Result<u32, OutOfMemory> {
+        self.entries.next_key()
+    }
+
+    /// Returns the generation of an operation, and the mark of one in use.
+    #[inline(always)]
+    pub(super) fn generation(&self, id: u32) -> Option<u32> {
+        self.entries.get(id).map(|entry| entry.generation)
+    }
+
+    /// Marks an operation as in use, or not.
+    pub(super) fn lend(&mut self, id: u32, lent: bool) {
+        if let Some(entry) = self.entries.get_mut(id) {
+            entry.generation = entry.generation & !LENT | if lent { LENT } else { 0 };
+        }
+    }
+
+    /// Returns whether an operation is over or forgotten.
+    #[inline(always)]
+    pub(super) fn is_over(&self, id: u32) -> bool {
+        let entry = self.entries.get(id);
+        entry.is_none_or(|entry| matches!(entry.state, RequestState::Done(_)))
+    }
+
+    /// Forgets an operation of this generation that is over without a fault, and returns its
+    /// status.
+    #[inline(always)]
+    pub(super) fn take_status(&mut self, id: u32, generation: u32) -> Option<Status> {
+        let entry = self.entries.get(id).filter(|entry| entry.generation == generation)?;
+        let RequestState::Done(Ok(status)) = entry.state else { return None };
+        self.entries.discard(id);
+        Some(status)
+    }
+
+    /// Returns the state of a posted receive, and the place for a message of `length` bytes in its
+    /// buffer. Returns `None` if the receive has sent an RTR, or has no room in one piece.
+    #[inline(always)]
+    pub(super) fn posted_place(
+        &mut self,
+        id: u32,
+        length: usize,
+    ) -> Option<(&mut RequestState, NonNull<u8>)> {
+        let state = &mut self.entries.get_mut(id)?.state;
+        let RequestState::Posted { buffer, asked: None, .. } = state else { return None };
+        let place = buffer.place_for(length)?;
+        Some((state, place))
     }
 
     #[inline]

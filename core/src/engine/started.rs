@@ -11,6 +11,17 @@ pub enum Received {
     Pending(RequestId),
 }
 
+/// The result of [`super::Engine::irecv_short`].
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum ReceivedShort {
+    /// The message had arrived.
+    Done(Status),
+    /// The buffer is needed until [`super::Engine::test`] gives an outcome.
+    Pending(RequestId),
+    /// Nothing was started: use [`super::Engine::irecv`].
+    Declined,
+}
+
 /// The result of a send that started.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Sent {

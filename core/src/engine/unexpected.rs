@@ -60,6 +60,22 @@ impl<M: Memory + Clone> UnexpectedMessages<M> {
         self.messages.get(number).copied()
     }
 
+    /// Returns the bytes of a short message, and their number.
+    #[inline(always)]
+    pub(super) fn short(&self, number: u32) -> Option<(*const u64, usize)> {
+        let message = self.messages.get(number)?;
+        let UnexpectedData::Short(bytes) = &message.body else { return None };
+        Some((bytes.as_ptr(), message.total))
+    }
+
+    /// Forgets a message that [`UnexpectedMessages::find`] found under this `handle`. Its memory
+    /// still counts ([`UnexpectedMessages::let_go`]).
+    #[inline(always)]
+    pub(super) fn discard(&mut self, number: u32, handle: u32) {
+        self.queue.remove(handle);
+        self.messages.discard(number);
+    }
+
     /// Returns the first message with a number of at least `from`. A loop that changes messages
     /// uses it to continue.
     pub(super) fn next_from(&self, from: u32) -> Option<(u32, UnexpectedMessage)> {
@@ -192,7 +208,7 @@ impl<M: Memory + Clone> UnexpectedMessages<M> {
     pub(super) fn buffers(&self) -> impl Iterator<Item = OwnedBuffer> {
         self.messages.iter().filter_map(|(_, message)| match message.body {
             UnexpectedData::Here(payload) => payload,
-            UnexpectedData::There(_) | UnexpectedData::Lost => None,
+            UnexpectedData::Short(_) | UnexpectedData::There(_) | UnexpectedData::Lost => None,
         })
     }
 

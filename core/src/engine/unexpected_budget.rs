@@ -2,7 +2,7 @@
 
 use super::Engine;
 use super::budget::{Notice, UnexpectedUsage};
-use super::message::{UnexpectedData, UnexpectedMessage};
+use super::message::UnexpectedMessage;
 use crate::memory::Memory;
 
 impl<M: Memory + Clone> Engine<M> {
@@ -51,7 +51,7 @@ impl<M: Memory + Clone> Engine<M> {
     /// Forgets a message that no receive has taken, in any state.
     pub(super) fn take_unexpected(&mut self, number: u32) -> Option<UnexpectedMessage> {
         let message = self.unexpected.remove(number)?;
-        if let UnexpectedData::Here(_) = message.body {
+        if message.body.is_here() {
             self.let_go(message.envelope.source, message.total);
         }
         Some(message)

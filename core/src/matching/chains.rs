@@ -3,7 +3,7 @@
 //! A node carries its own links, one pair for each bin that it is in. So a node is removed from the
 //! middle of a bin without a search.
 
-use super::selector::{BinMap, Filing, NIL};
+use super::selector::{BinMap, Ends, Filing, NIL};
 use super::steps::step;
 use crate::memory::{Memory, OutOfMemory, Slab};
 
@@ -47,6 +47,48 @@ pub(super) struct Spot {
     place: usize,
 }
 
+/// Number of nodes that may wait unfiled. A search visits all of them, so it is a constant.
+pub(super) const UNFILED_MAX: u32 = 32;
+
+/// The youngest nodes of a queue, which are in no bin yet, in their order.
+///
+/// Most entries leave a queue soon and from its front. They are found by one comparison there, and
+/// never filed. When there are [`UNFILED_MAX`], all of them are filed. So each filed node is older
+/// than each unfiled one.
+#[derive(Debug)]
+pub(super) struct Unfiled {
+    ends: Ends,
+    count: u32,
+}
+
+impl Unfiled {
+    pub(super) const fn new() -> Self {
+        Self { ends: Ends::NONE, count: 0 }
+    }
+
+    #[inline(always)]
+    pub(super) const fn is_full(&self) -> bool {
+        self.count == UNFILED_MAX
+    }
+
+    #[inline(always)]
+    pub(super) const fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// Returns the oldest node.
+    #[inline(always)]
+    pub(super) const fn first(&self) -> u32 {
+        self.ends.first
+    }
+
+    /// Returns the youngest node. Valid only if there is a node.
+    #[inline(always)]
+    pub(super) const fn last(&self) -> u32 {
+        if self.count == 0 { NIL } else { self.ends.last }
+    }
+}
+
 /// Nodes and their bins.
 pub(super) struct Chains<N: Node, M: Memory> {
     nodes: Slab<N, M>,
@@ -87,6 +129,94 @@ impl<N: Node, M: Memory> Chains<N, M> {
             self.link(older, class, |links| links.younger = handle);
         }
         Ok(handle)
+    }
+
+    /// The class in which the links of an unfiled node lead through the unfiled nodes.
+    const UNFILED: ClassOf<N> = N::Selector::CLASSES[0];
+
+    /// Adds `node` behind all others, in no bin. Returns its handle. Without memory nothing
+    /// changes.
+    #[inline(always)]
+    pub(super) fn insert_unfiled(
+        &mut self,
+        unfiled: &mut Unfiled,
+        node: N,
+    ) -> Result<u32, OutOfMemory> {
+        let (mut node, older) = (node, unfiled.last());
+        *node.links(Self::UNFILED) = Links { older, younger: NIL };
+        let handle = self.nodes.insert(node)?;
+        self.link(older, Self::UNFILED, |links| links.younger = handle);
+        if older == NIL {
+            unfiled.ends.first = handle;
+        }
+        unfiled.ends.last = handle;
+        unfiled.count += 1;
+        Ok(handle)
+    }
+
+    /// Returns the oldest unfiled node that `matches`, and its links.
+    #[inline(always)]
+    pub(super) fn oldest_unfiled(
+        &self,
+        unfiled: &Unfiled,
+        matches: impl Fn(&N) -> bool,
+    ) -> Option<(u32, Links, &N)> {
+        let mut handle = unfiled.first();
+        while let Some(node) = self.nodes.get(handle) {
+            step();
+            let mut copy = *node;
+            let links = *copy.links(Self::UNFILED);
+            if matches(node) {
+                return Some((handle, links, node));
+            }
+            handle = links.younger;
+        }
+        None
+    }
+
+    /// Removes an unfiled node, which has these `links`.
+    #[inline(always)]
+    pub(super) fn remove_unfiled(
+        &mut self,
+        unfiled: &mut Unfiled,
+        handle: u32,
+        Links { older, younger }: Links,
+    ) {
+        self.nodes.discard(handle);
+        unfiled.count -= 1;
+        if older == NIL {
+            unfiled.ends.first = younger;
+        } else {
+            self.link(older, Self::UNFILED, |links| links.younger = younger);
+        }
+        if younger == NIL {
+            unfiled.ends.last = older;
+        } else {
+            self.link(younger, Self::UNFILED, |links| links.older = older);
+        }
+    }
+
+    /// Files all unfiled nodes. `filed` is called for each. Without memory nothing changes.
+    pub(super) fn file(
+        &mut self,
+        unfiled: &mut Unfiled,
+        mut filed: impl FnMut(&mut N),
+    ) -> Result<(), OutOfMemory> {
+        let classes = N::Selector::CLASSES.len();
+        self.bins.reserve(unfiled.count as usize * classes)?;
+        let mut handle = unfiled.first();
+        while let Some(node) = self.nodes.get_mut(handle) {
+            let this = core::mem::replace(&mut handle, node.links(Self::UNFILED).younger);
+            filed(node);
+            let node = *node;
+            for &class in node.classes() {
+                let older = self.bins.append(node.key(class), this);
+                self.link(this, class, |links| *links = Links { older, younger: NIL });
+                self.link(older, class, |links| links.younger = this);
+            }
+        }
+        *unfiled = Unfiled::new();
+        Ok(())
     }
 
     /// Adds `node` to its bins behind the nodes that are `older`, which come first in each bin.

@@ -15,6 +15,9 @@
 //! match it. A message is in the four bins of the patterns that match it, and a receive looks into
 //! one of them. A hash map leads to the bin.
 //!
+//! An entry is filed late. The youngest entries, up to 32, are in a list beside the bins, which a
+//! search visits from the front. Most entries leave from there, and never see the hash map.
+//!
 //! With [`MaskedPattern`] a search visits the entries that are older than the one it finds. A mask
 //! may have any bits, so no fixed set of bins covers a message. The oldest entry nearly always
 //! matches.

@@ -5,7 +5,7 @@ use core::iter;
 use core::num::NonZeroU64;
 use core::slice;
 
-use super::chains::{Chains, Links, Node, Spot};
+use super::chains::{Chains, Links, Node, Spot, Unfiled};
 use super::envelope::{Envelope, Pattern, WildcardClass};
 use super::masked::{All, MaskedEnvelope, MaskedPattern};
 use super::selector::{Filing, Selector};
@@ -86,9 +86,13 @@ impl<T> Ahead<T> {
 /// ```
 pub struct PostedQueue<M: Memory, P: Selector = Pattern, T: Copy = u32> {
     chains: Chains<ReceiveNode<P, T>, M>,
-    /// The number of receives of each class, where there are several. An arrival looks up nothing
-    /// in a class without any.
+    /// The number of filed receives of each class, where there are several. An arrival looks up
+    /// nothing in a class without any.
     waiting: P::PerClass<u32>,
+    /// The youngest receives, where there are several classes.
+    unfiled: Unfiled,
+    /// The sequence number of the first receive that was not filed.
+    filed_before: NonZeroU64,
     /// The sequence number of the next receive. At one a nanosecond it lasts for five centuries.
     next_sequence: NonZeroU64,
 }
@@ -105,6 +109,8 @@ impl<M: Memory, P: Selector, T: Copy> PostedQueue<M, P, T> {
         Self {
             chains: Chains::new(memory),
             waiting: P::per_class(0),
+            unfiled: Unfiled::new(),
+            filed_before: NonZeroU64::MIN,
             next_sequence: NonZeroU64::MIN,
         }
     }
@@ -131,27 +137,80 @@ impl<M: Memory, P: Selector, T: Copy> PostedQueue<M, P, T> {
     /// [`OutOfMemory`]: nothing was posted.
     #[inline]
     pub fn post(&mut self, selector: P, receive: T) -> Result<u32, OutOfMemory> {
-        let sequence = if Self::HAS_CLASSES { self.next_sequence } else { NonZeroU64::MIN };
-        let node = ReceiveNode { selector, receive, links: Links::NONE, sequence };
-        let handle = self.chains.insert(node)?;
-        if Self::HAS_CLASSES {
-            self.waiting[P::index(selector.class())] += 1;
-            self.next_sequence = sequence.saturating_add(1);
+        if !Self::HAS_CLASSES {
+            let sequence = NonZeroU64::MIN;
+            let node = ReceiveNode { selector, receive, links: Links::NONE, sequence };
+            return self.chains.insert(node);
         }
+        if self.unfiled.is_full() {
+            self.file()?;
+        }
+        let sequence = self.next_sequence;
+        let node = ReceiveNode { selector, receive, links: Links::NONE, sequence };
+        let handle = self.chains.insert_unfiled(&mut self.unfiled, node)?;
+        self.next_sequence = sequence.saturating_add(1);
         Ok(handle)
+    }
+
+    /// Files all receives.
+    #[cold]
+    fn file(&mut self) -> Result<(), OutOfMemory> {
+        let waiting = &mut self.waiting;
+        let filed = |node: &mut ReceiveNode<P, T>| waiting[P::index(node.selector.class())] += 1;
+        self.chains.file(&mut self.unfiled, filed)?;
+        self.filed_before = self.next_sequence;
+        Ok(())
+    }
+
+    /// Returns whether a receive is in a bin.
+    #[inline(always)]
+    const fn has_filed(&self) -> bool {
+        self.len() > self.unfiled.count()
     }
 
     /// Takes the receive that a message with this envelope goes to: the oldest that matches
     /// (MPI-4.1 §3.5).
     #[inline]
     pub fn take(&mut self, envelope: &P::Envelope) -> Option<T> {
-        let (spot, class, node) = self.oldest(envelope)?;
-        let (receive, links) = (node.receive, node.links);
-        self.chains.remove_at(spot, links, class);
-        if Self::HAS_CLASSES {
-            self.waiting[P::index(class)] -= 1;
+        self.take_with(envelope, |receive| Some(*receive)).flatten()
+    }
+
+    /// Takes the receive that [`PostedQueue::take`] would take, if `accept` returns a value for it.
+    /// Otherwise it stays in the queue, and the result is `Some(None)`. `None` if no receive
+    /// matches.
+    #[inline(always)]
+    pub fn take_with<R>(
+        &mut self,
+        envelope: &P::Envelope,
+        accept: impl FnOnce(&T) -> Option<R>,
+    ) -> Option<Option<R>> {
+        if self.has_filed()
+            && let Some((spot, class, node)) = self.oldest(envelope)
+        {
+            let (accepted, links) = (accept(&node.receive), node.links);
+            if accepted.is_some() {
+                self.chains.remove_at(spot, links, class);
+                if Self::HAS_CLASSES {
+                    self.waiting[P::index(class)] -= 1;
+                }
+            }
+            return Some(accepted);
         }
-        Some(receive)
+        if !Self::HAS_CLASSES {
+            return None;
+        }
+        let (handle, links, node) = self.oldest_unfiled(envelope)?;
+        let accepted = accept(&node.receive);
+        if accepted.is_some() {
+            self.chains.remove_unfiled(&mut self.unfiled, handle, links);
+        }
+        Some(accepted)
+    }
+
+    #[inline(always)]
+    fn oldest_unfiled(&self, envelope: &P::Envelope) -> Option<(u32, Links, &ReceiveNode<P, T>)> {
+        let matches = |node: &ReceiveNode<P, T>| node.selector.matches(envelope);
+        self.chains.oldest_unfiled(&self.unfiled, matches)
     }
 
     /// Returns the receive that [`PostedQueue::take`] would take, as (handle, the caller's value).
@@ -159,11 +218,16 @@ impl<M: Memory, P: Selector, T: Copy> PostedQueue<M, P, T> {
     #[inline]
     #[must_use]
     pub fn find(&self, envelope: &P::Envelope) -> Option<(u32, T)> {
-        let (spot, _, node) = self.oldest(envelope)?;
-        Some((spot.handle, node.receive))
+        if self.has_filed()
+            && let Some((spot, _, node)) = self.oldest(envelope)
+        {
+            return Some((spot.handle, node.receive));
+        }
+        let (handle, _, node) = self.oldest_unfiled(envelope)?;
+        Some((handle, node.receive))
     }
 
-    /// Returns the oldest receive that matches: its spot, its class and its node.
+    /// Returns the oldest filed receive that matches: its spot, its class and its node.
     #[inline(always)]
     fn oldest(&self, envelope: &P::Envelope) -> Option<(Spot, P::Class, &ReceiveNode<P, T>)> {
         let mut oldest: Option<(Spot, P::Class, &ReceiveNode<P, T>)> = None;
@@ -184,9 +248,14 @@ impl<M: Memory, P: Selector, T: Copy> PostedQueue<M, P, T> {
     /// Withdraws a receive. Returns the caller's value; `None` if it has been taken or cancelled.
     #[inline]
     pub fn cancel(&mut self, handle: u32) -> Option<T> {
-        let node = self.chains.remove(handle)?;
-        if Self::HAS_CLASSES {
+        let node = *self.chains.nodes().get(handle)?;
+        if !Self::HAS_CLASSES {
+            self.chains.remove(handle);
+        } else if node.sequence < self.filed_before {
+            self.chains.remove(handle);
             self.waiting[P::index(node.selector.class())] -= 1;
+        } else {
+            self.chains.remove_unfiled(&mut self.unfiled, handle, node.links);
         }
         Some(node.receive)
     }
@@ -232,7 +301,7 @@ impl<M: Memory, T: Copy> PostedQueue<M, MaskedPattern, T> {
 
 impl<M: Memory, T: Copy> PostedQueue<M, Pattern, T> {
     /// Returns what would be ahead of a receive with this pattern if it were posted now. The
-    /// pattern has no wildcard. Constant time.
+    /// pattern has no wildcard. Constant time, with a visit to each unfiled receive.
     #[must_use]
     pub fn ahead_of(&self, exact: &Pattern) -> Ahead<T> {
         let Pattern { context, source, tag } = *exact;
@@ -242,7 +311,11 @@ impl<M: Memory, T: Copy> PostedQueue<M, Pattern, T> {
                 && self.chains.youngest(&Pattern::key_matching(&envelope, *class)).is_some()
         };
         let [_, wildcards @ ..] = &WildcardClass::ALL;
-        if wildcards.iter().any(is_posted) {
+        let is_ahead = |node: &ReceiveNode<Pattern, T>| {
+            node.selector.class() != WildcardClass::Exact && node.selector.matches(&envelope)
+        };
+        let unfiled = self.chains.oldest_unfiled(&self.unfiled, is_ahead);
+        if unfiled.is_some() || wildcards.iter().any(is_posted) {
             return Ahead::Wildcard;
         }
         let youngest = self.youngest_first(exact).next();
@@ -253,9 +326,15 @@ impl<M: Memory, T: Copy> PostedQueue<M, Pattern, T> {
     /// first.
     pub fn youngest_first(&self, pattern: &Pattern) -> impl Iterator<Item = (u32, T)> {
         let class = pattern.class();
-        let youngest = self.chains.youngest(&pattern.key());
-        let handles = iter::successors(youngest, move |handle| self.chains.older(*handle, class));
-        handles.filter_map(|handle| Some((handle, self.chains.nodes().get(handle)?.receive)))
+        let older = move |handle: &u32| self.chains.older(*handle, class);
+        let nodes = self.chains.nodes();
+        let unfiled = Some(self.unfiled.last()).filter(|_| self.unfiled.count() > 0);
+        let unfiled = iter::successors(unfiled, older);
+        let has_pattern =
+            |handle: &u32| nodes.get(*handle).is_some_and(|node| node.selector == *pattern);
+        let filed = iter::successors(self.chains.youngest(&pattern.key()), older);
+        let handles = unfiled.filter(has_pattern).chain(filed);
+        handles.filter_map(|handle| Some((handle, nodes.get(handle)?.receive)))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::chains::{Chains, Links, Node};
+use super::chains::{Chains, Links, Node, Unfiled};
 use super::envelope::Pattern;
 use super::selector::{Filing, Selector};
 use crate::memory::{Memory, OutOfMemory};
@@ -12,7 +12,10 @@ struct MessageNode<P: Filing, T: Copy> {
     envelope: P::Envelope,
     /// The caller's value.
     message: T,
+    /// Its neighbours in each bin. Those of the first class lead through the unfiled messages while
+    /// it is one of them.
     links: P::PerClass<Links>,
+    is_filed: bool,
 }
 
 impl<P: Filing, T: Copy> Clone for MessageNode<P, T> {
@@ -27,7 +30,7 @@ impl<P: Filing, T: Copy> Copy for MessageNode<P, T> {}
 impl<P: Filing, T: Copy> MessageNode<P, T> {
     #[inline(always)]
     fn new(envelope: P::Envelope, message: T) -> Self {
-        Self { envelope, message, links: P::per_class(Links::NONE) }
+        Self { envelope, message, links: P::per_class(Links::NONE), is_filed: true }
     }
 }
 
@@ -82,15 +85,20 @@ pub struct Found<E = super::Envelope, T = u32> {
 /// ```
 pub struct UnexpectedQueue<M: Memory, P: Selector = Pattern, T: Copy = u32> {
     chains: Chains<MessageNode<P, T>, M>,
+    /// The youngest messages, where there are several classes.
+    unfiled: Unfiled,
 }
 
 impl<M: Memory, P: Selector, T: Copy> UnexpectedQueue<M, P, T> {
+    /// Whether there are several classes. If there is one, its bin has all messages in their order.
+    const HAS_CLASSES: bool = P::CLASSES.len() > 1;
+
     /// Returns an empty queue. It allocates nothing until the first message.
     pub fn new(memory: M) -> Self
     where
         M: Clone,
     {
-        Self { chains: Chains::new(memory) }
+        Self { chains: Chains::new(memory), unfiled: Unfiled::new() }
     }
 
     /// Returns the number of messages.
@@ -114,7 +122,22 @@ impl<M: Memory, P: Selector, T: Copy> UnexpectedQueue<M, P, T> {
     /// [`OutOfMemory`]: the message was not queued.
     #[inline]
     pub fn insert(&mut self, envelope: P::Envelope, message: T) -> Result<u32, OutOfMemory> {
-        self.chains.insert(MessageNode::new(envelope, message))
+        let node = MessageNode::new(envelope, message);
+        if !Self::HAS_CLASSES {
+            return self.chains.insert(node);
+        }
+        if self.unfiled.is_full() {
+            self.file()?;
+        }
+        let node = MessageNode { is_filed: false, ..node };
+        self.chains.insert_unfiled(&mut self.unfiled, node)
+    }
+
+    /// Files all messages.
+    #[cold]
+    fn file(&mut self) -> Result<(), OutOfMemory> {
+        let filed = |node: &mut MessageNode<P, T>| node.is_filed = true;
+        self.chains.file(&mut self.unfiled, filed)
     }
 
     /// Queues a message that was taken out again, in the order of arrival: behind the messages
@@ -129,6 +152,7 @@ impl<M: Memory, P: Selector, T: Copy> UnexpectedQueue<M, P, T> {
         message: T,
         came_before: impl Fn(T) -> bool,
     ) -> Result<u32, OutOfMemory> {
+        self.file()?;
         let node = MessageNode::new(envelope, message);
         self.chains.insert_behind(node, |other| came_before(other.message))
     }
@@ -139,14 +163,26 @@ impl<M: Memory, P: Selector, T: Copy> UnexpectedQueue<M, P, T> {
     #[must_use]
     pub fn find(&self, selector: &P) -> Option<Found<P::Envelope, T>> {
         let matches = |node: &MessageNode<P, T>| selector.matches(&node.envelope);
-        let (spot, node) = self.chains.oldest(&selector.key(), selector.class(), matches)?;
-        Some(found(spot.handle, node))
+        if self.len() > self.unfiled.count()
+            && let Some((spot, node)) =
+                self.chains.oldest(&selector.key(), selector.class(), matches)
+        {
+            return Some(found(spot.handle, node));
+        }
+        let (handle, _, node) = self.chains.oldest_unfiled(&self.unfiled, matches)?;
+        Some(found(handle, node))
     }
 
     /// Takes a message out. Returns the caller's value; `None` if it has been taken out already.
     #[inline]
     pub fn remove(&mut self, handle: u32) -> Option<T> {
-        Some(self.chains.remove(handle)?.message)
+        let node = self.chains.nodes().get(handle)?;
+        if node.is_filed {
+            return Some(self.chains.remove(handle)?.message);
+        }
+        let (message, links) = (node.message, node.links[0]);
+        self.chains.remove_unfiled(&mut self.unfiled, handle, links);
+        Some(message)
     }
 
     /// Returns all messages, by ascending handle.

@@ -212,8 +212,9 @@ int strait_barrier(strait_world world, uint32_t context);
 #define STRAIT_ANY_SOURCE UINT32_MAX
 #define STRAIT_ANY_TAG UINT32_MAX
 
-/* Source, tag and length in bytes of a received message. For a send: its destination, its tag,
- * and its length. */
+/* Source, tag and length in bytes of a received message. Of an operation on a window: its target,
+ * 0, and its length. A send has no status: the values that it leaves here are not specified, as in
+ * MPI-4.1 3.7.3. */
 typedef struct strait_status {
     uint32_t source;
     uint32_t tag;

@@ -2,8 +2,9 @@
 
 use crate::failure::{Code, Failure};
 use crate::handle::{
-    ENTRIES, GENERATION_SHIFT, Handle, HandleKind, INDEX_SHIFT, SERIAL_SHIFT, SLOT_SHIFT, bad,
+    ENTRIES, GENERATION_SHIFT, Handle, HandleKind, INDEX_SHIFT, SERIAL_SHIFT, bad,
 };
+use crate::instance::common;
 
 /// Entries of one kind in a world.
 #[derive(Debug)]
@@ -26,9 +27,7 @@ struct HandleEntry<T> {
 
 impl<T> Entries<T> {
     pub(crate) const fn new(kind: HandleKind, world: Handle) -> Self {
-        let serial = world.0 >> INDEX_SHIFT << SERIAL_SHIFT;
-        let common = serial | (world.slot() as u64) << SLOT_SHIFT | kind as u64;
-        Self { kind, common, entries: Vec::new(), free: Vec::new() }
+        Self { kind, common: common(kind, world), entries: Vec::new(), free: Vec::new() }
     }
 
     /// Stores `value`, and returns the handle that leads to it from now on.
@@ -113,14 +112,14 @@ impl<T> Entries<T> {
 
 #[cold]
 #[inline(never)]
-fn full(kind: HandleKind) -> Box<Failure> {
+pub(crate) fn full(kind: HandleKind) -> Box<Failure> {
     let text = format!("{ENTRIES} handles of {} are open: give some back", kind.name());
     Failure::new(Code::Busy, text)
 }
 
 #[cold]
 #[inline(never)]
-fn in_use(kind: HandleKind) -> Box<Failure> {
+pub(crate) fn in_use(kind: HandleKind) -> Box<Failure> {
     let text =
         format!("the {} is in use further up this thread's stack: wait for it there", kind.name());
     Failure::new(Code::Busy, text)

@@ -12,6 +12,9 @@
 //! The tables store with each entry the whole handle that leads to it. So one comparison tells a
 //! valid handle from a null handle, one of another kind, one that was closed, and any other number.
 //!
+//! Requests are of three kinds. `Done` is one constant. The index and generation of an `Operation`
+//! are those of its entry in the engine's table. All others have an entry in a table of `entries`.
+//!
 //! `worlds` has the table of worlds, `entries` the tables of a world.
 
 use core::sync::atomic::AtomicU32;
@@ -38,13 +41,17 @@ pub(crate) enum HandleKind {
     Window = 3,
     Connection = 4,
     Message = 5,
+    /// A request of a send that was over when it started. It has no status.
+    Done = 6,
+    /// A request of a message that is an entry of the engine's table.
+    Operation = 7,
 }
 
 impl HandleKind {
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::World => "strait_world",
-            Self::Request => "strait_request",
+            Self::Request | Self::Done | Self::Operation => "strait_request",
             Self::Window => "strait_window",
             Self::Connection => "strait_vc",
             Self::Message => "strait_message",
@@ -60,6 +67,16 @@ pub(crate) struct Handle(pub(crate) u64);
 impl Handle {
     /// The null handle: `NULL` in C.
     pub(crate) const NONE: Self = Self(0);
+
+    /// The request of each send that was over when it started. No table has it, so no call needs
+    /// to look it up.
+    pub(crate) const DONE: Self = Self(HandleKind::Done as u64);
+
+    /// Returns whether this may be the handle of an object of `kind`.
+    #[inline(always)]
+    pub(crate) const fn is_of(self, kind: HandleKind) -> bool {
+        self.0 % (1 << SLOT_SHIFT) == kind as u64
+    }
 
     pub(crate) const fn slot(self) -> usize {
         (self.0 >> SLOT_SHIFT) as usize % WORLDS

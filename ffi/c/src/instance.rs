@@ -4,13 +4,15 @@ use core::cell::{Cell, RefCell, RefMut};
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use shim::raw::Matched;
+use shim::raw::{Matched, RawRequests as _, RequestId, Ticket, Ticketed, Unscoped};
 use shim::{Endpoint, SharedMemory, Window, World};
 
 use crate::contexts::CONTEXT_MAX;
-use crate::entries::Entries;
+use crate::entries::{Entries, full, in_use};
 use crate::failure::{Called, Code, Failure};
-use crate::handle::{Handle, HandleKind};
+use crate::handle::{
+    ENTRIES, GENERATION_SHIFT, Handle, HandleKind, INDEX_SHIFT, SERIAL_SHIFT, SLOT_SHIFT, bad,
+};
 use crate::handlers::PacketHandlers;
 use crate::options::COptions;
 use crate::pending::PendingOperation;
@@ -20,10 +22,19 @@ use crate::pipe::Pipe;
 /// windows.
 type OpenWindow = Rc<Window<'static>>;
 
+/// Returns the bits that all handles of this kind in this world share.
+pub(crate) const fn common(kind: HandleKind, world: Handle) -> u64 {
+    let serial = world.0 >> INDEX_SHIFT << SERIAL_SHIFT;
+    serial | (world.slot() as u64) << SLOT_SHIFT | kind as u64
+}
+
 /// A world, and the objects that C has open in it.
 #[derive(Debug)]
 pub(crate) struct Instance {
     handle: Handle,
+    /// The bits that all handles of messages of this world share.
+    operations: u64,
+    /// Requests that are no entries of the engine's table.
     requests: RefCell<Entries<PendingOperation>>,
     messages: RefCell<Entries<Matched>>,
     windows: RefCell<Entries<OpenWindow>>,
@@ -50,6 +61,7 @@ impl Instance {
         }
         Self {
             handle,
+            operations: common(HandleKind::Operation, handle),
             requests: RefCell::new(Entries::new(HandleKind::Request, handle)),
             messages: RefCell::new(Entries::new(HandleKind::Message, handle)),
             windows: RefCell::new(Entries::new(HandleKind::Window, handle)),
@@ -104,6 +116,45 @@ impl Instance {
     #[inline(always)]
     pub(crate) fn requests(&self) -> RefMut<'_, Entries<PendingOperation>> {
         self.requests.borrow_mut()
+    }
+
+    /// Returns the handle of a request of the engine. Fails when the request has no handle: its
+    /// operation is settled then.
+    #[inline]
+    pub(crate) fn handle_of(&self, request: RequestId) -> Called<Handle> {
+        let Ticket { index, generation } = self.world.ticket(request);
+        if index as usize >= ENTRIES {
+            Unscoped::of_request(&self.world, request).settle(&self.world);
+            return Err(full(HandleKind::Request));
+        }
+        let numbers = u64::from(generation) << GENERATION_SHIFT | u64::from(index) << INDEX_SHIFT;
+        Ok(Handle(self.operations | numbers))
+    }
+
+    /// Returns the ticket of a handle of kind [`HandleKind::Operation`], or `None` if it is of
+    /// another world or kind.
+    #[inline(always)]
+    pub(crate) const fn ticket_of(&self, handle: Handle) -> Option<Ticket> {
+        const COMMON: u64 = !0 << SERIAL_SHIFT | !(!0 << INDEX_SHIFT);
+        if handle.0 & COMMON != self.operations {
+            return None;
+        }
+        let generation = (handle.0 >> GENERATION_SHIFT) as u32 % Ticket::GENERATIONS;
+        Some(Ticket { index: handle.index() as u32, generation })
+    }
+
+    /// Returns the request of the engine that a handle names. `None` for a handle of another kind.
+    #[inline]
+    pub(crate) fn request_of(&self, handle: Handle) -> Called<Option<RequestId>> {
+        if !handle.is_of(HandleKind::Operation) {
+            return Ok(None);
+        }
+        let ticket = self.ticket_of(handle).ok_or_else(|| bad(handle, HandleKind::Request))?;
+        match self.world.find_ticket(ticket) {
+            Ticketed::Request(request) => Ok(Some(request)),
+            Ticketed::Lent => Err(in_use(HandleKind::Request)),
+            Ticketed::Nothing => Err(bad(handle, HandleKind::Request)),
+        }
     }
 
     /// Returns the messages that probes have matched. The borrow must end before any code of the
@@ -185,6 +236,7 @@ impl Instance {
         for mut pending in requests.into_inner().drain() {
             pending.settle(&world);
         }
+        world.settle_requests();
         Ok(world.finalize()?)
     }
 }

@@ -25,6 +25,7 @@ mod knowledge;
 mod large;
 mod matched;
 mod messages;
+mod nonblocking;
 mod options;
 mod packets;
 mod pending;

@@ -3,18 +3,11 @@
 use core::ffi::c_int;
 
 use shim::raw::{LINES_FIRST, RawEndpoint as _, SHORT_MAX, SentShort};
-use shim::{Endpoint, Error};
 
-use crate::border::{
-    BufferArg, CountArg, DataArg, HandleArg, LastingArg, LastingPartsArg, OperationMemory, OutArg,
-    SendKind,
-};
+use crate::border::{BufferArg, CountArg, DataArg, HandleArg, OutArg};
 use crate::contexts::CONTEXT_MAX;
 use crate::entry::enter;
-use crate::failure::Called;
-use crate::handle::Handle;
 use crate::instance::Instance;
-use crate::pending::PendingOperation;
 use crate::requests::CStatus;
 
 /// Length in bytes of the most frequent message of most programs: one number.
@@ -182,7 +175,7 @@ extern "C" fn send_bytes(
 
 #[cold]
 #[inline(never)]
-extern "C" fn wake(instance: &Instance, destination: u32) -> c_int {
+pub(crate) extern "C" fn wake(instance: &Instance, destination: u32) -> c_int {
     enter("strait_send", HandleArg::of(instance), || {
         instance.world().endpoint().wake(destination);
         Ok(())
@@ -321,75 +314,16 @@ extern "C" fn recv_bytes(
     source: u32,
     status: OutArg<'_, CStatus>,
 ) -> c_int {
+    let endpoint = instance.any_endpoint(context_tag.context());
+    if let Some(received) = endpoint.recv_lines(buffer, source, context_tag.tag()) {
+        status.write_if_wanted(received.into());
+        return 0;
+    }
     enter("strait_recv", HandleArg::of(instance), || {
         let endpoint = instance.endpoint(context_tag.context())?;
         let received = endpoint.recv(buffer, source, context_tag.tag())?;
         status.write_if_wanted(received.into());
         Ok(())
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn strait_isend(
-    world: HandleArg<'_>,
-    context: u32,
-    data: LastingArg,
-    bytes: CountArg,
-    destination: u32,
-    tag: u32,
-    request: OutArg<'_, Handle>,
-) -> c_int {
-    let memory = || data.memory(bytes);
-    start("strait_isend", (world, context), memory, request, |memory, endpoint| {
-        memory.send(SendKind::Standard, endpoint, destination, tag)
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn strait_irecv(
-    world: HandleArg<'_>,
-    context: u32,
-    buffer: LastingArg,
-    bytes: CountArg,
-    source: u32,
-    tag: u32,
-    request: OutArg<'_, Handle>,
-) -> c_int {
-    let memory = || buffer.memory(bytes);
-    start("strait_irecv", (world, context), memory, request, |memory, endpoint| {
-        memory.recv(endpoint, source, tag)
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn strait_isendv(
-    world: HandleArg<'_>,
-    context: u32,
-    parts: LastingPartsArg<'_>,
-    count: CountArg<c_int>,
-    destination: u32,
-    tag: u32,
-    request: OutArg<'_, Handle>,
-) -> c_int {
-    let memory = || parts.memory(count);
-    start("strait_isendv", (world, context), memory, request, |memory, endpoint| {
-        memory.send(SendKind::Standard, endpoint, destination, tag)
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn strait_irecvv(
-    world: HandleArg<'_>,
-    context: u32,
-    parts: LastingPartsArg<'_>,
-    count: CountArg<c_int>,
-    source: u32,
-    tag: u32,
-    request: OutArg<'_, Handle>,
-) -> c_int {
-    let memory = || parts.memory(count);
-    start("strait_irecvv", (world, context), memory, request, |memory, endpoint| {
-        memory.recv(endpoint, source, tag)
     })
 }
 
@@ -406,38 +340,6 @@ extern "C" fn strait_ssend(
         let instance = world.world()?;
         let data = data.readable(bytes)?;
         Ok(instance.endpoint(context)?.ssend(data, destination, tag)?)
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn strait_issend(
-    world: HandleArg<'_>,
-    context: u32,
-    data: LastingArg,
-    bytes: CountArg,
-    destination: u32,
-    tag: u32,
-    request: OutArg<'_, Handle>,
-) -> c_int {
-    let memory = || data.memory(bytes);
-    start("strait_issend", (world, context), memory, request, |memory, endpoint| {
-        memory.send(SendKind::Synchronous, endpoint, destination, tag)
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn strait_issendv(
-    world: HandleArg<'_>,
-    context: u32,
-    parts: LastingPartsArg<'_>,
-    count: CountArg<c_int>,
-    destination: u32,
-    tag: u32,
-    request: OutArg<'_, Handle>,
-) -> c_int {
-    let memory = || parts.memory(count);
-    start("strait_issendv", (world, context), memory, request, |memory, endpoint| {
-        memory.send(SendKind::Synchronous, endpoint, destination, tag)
     })
 }
 
@@ -471,22 +373,5 @@ extern "C" fn strait_iprobe(
             status.write_if_wanted(message.into());
         }
         found.write(message.is_some().into())
-    })
-}
-
-/// Starts an operation of `memory` in a context of `world`, and gives C its request.
-#[inline(always)]
-fn start(
-    call: &'static str,
-    (world, context): (HandleArg<'_>, u32),
-    memory: impl FnOnce() -> Called<OperationMemory>,
-    request: OutArg<'_, Handle>,
-    start: impl FnOnce(OperationMemory, Endpoint<'_>) -> Result<PendingOperation, Error>,
-) -> c_int {
-    enter(call, world, || {
-        let instance = world.world()?;
-        request.need()?;
-        let started = start(memory()?, instance.endpoint(context)?)?;
-        instance.give(started, request)
     })
 }

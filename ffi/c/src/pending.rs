@@ -11,16 +11,34 @@ use shim::{Wait, World};
 pub(crate) struct PendingOperation {
     operation: Unscoped,
     parts: Option<Box<[Part]>>,
+    has_status: bool,
 }
 
 impl PendingOperation {
     #[inline(always)]
     pub(crate) const fn new(operation: Unscoped) -> Self {
-        Self { operation, parts: None }
+        Self { operation, parts: None, has_status: true }
     }
 
     pub(crate) const fn with_parts(operation: Unscoped, parts: Box<[Part]>) -> Self {
-        Self { operation, parts: Some(parts) }
+        Self { operation, parts: Some(parts), has_status: true }
+    }
+
+    /// Notes that C gets no status of this operation: it is a send (MPI-4.1 3.7.3).
+    pub(crate) const fn without_status(mut self) -> Self {
+        self.has_status = false;
+        self
+    }
+
+    /// Returns whether the operation succeeded when it started, and has no status.
+    #[inline(always)]
+    pub(crate) fn needs_no_entry(&self) -> bool {
+        !self.has_status && matches!(self.operation.outcome(), Some(Ok(_)))
+    }
+
+    /// Returns whether the operation uses a list of buffers.
+    pub(crate) const fn has_parts(&self) -> bool {
+        self.parts.is_some()
     }
 
     pub(crate) const fn operation(&self) -> &Unscoped {

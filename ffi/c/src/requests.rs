@@ -4,9 +4,9 @@ use core::cell::RefCell;
 use core::ffi::c_int;
 
 use shim::World;
-use shim::raw::Unscoped;
+use shim::raw::{RawRequests as _, RequestId, Unscoped};
 
-use crate::border::{HandleArg, HandlePlaceArg, OutArg};
+use crate::border::{HandleArg, HandlePlaceArg, OutArg, no_place};
 use crate::entry::enter;
 use crate::failure::Called;
 use crate::handle::{self, Handle, HandleKind};
@@ -22,6 +22,11 @@ pub(crate) struct CStatus {
     pub(crate) bytes: u64,
 }
 
+impl CStatus {
+    /// The status of an operation that has none: MPI's empty status.
+    const EMPTY: Self = Self { source: u32::MAX, tag: u32::MAX, bytes: 0 };
+}
+
 impl From<shim::Status> for CStatus {
     #[inline(always)]
     fn from(status: shim::Status) -> Self {
@@ -35,6 +40,17 @@ impl Instance {
     /// table is full.
     #[inline]
     pub(crate) fn keep(&self, pending: PendingOperation) -> Called<Handle> {
+        if pending.needs_no_entry() {
+            return Ok(Handle::DONE);
+        }
+        if let Some(outcome) = pending.operation().outcome() {
+            return self.handle_of(self.world().keep_outcome(outcome)?);
+        }
+        if let Some(request) = pending.operation().request()
+            && !pending.has_parts()
+        {
+            return self.handle_of(request);
+        }
         self.requests().insert(pending).map_err(|(failure, mut pending)| {
             pending.settle(self.world());
             failure
@@ -78,6 +94,11 @@ impl Instance {
         request: Handle,
         act: impl FnOnce(&mut Unscoped, &World) -> R,
     ) -> Called<(R, bool)> {
+        if let Some(id) = self.request_of(request)? {
+            let mut lent = LentRequest::new(self, id);
+            let result = act(&mut lent.operation, self.world());
+            return Ok((result, lent.operation.is_over()));
+        }
         let taken = self.requests().take(request)?;
         let mut lent = TakenOperation { instance: self, request, pending: Some(taken) };
         let Some(pending) = &mut lent.pending else {
@@ -85,6 +106,28 @@ impl Instance {
         };
         let result = act(pending.operation_mut(), self.world());
         Ok((result, pending.operation().is_over()))
+    }
+}
+
+/// An operation of the engine in use. Its handle ends if it is complete.
+struct LentRequest<'a> {
+    instance: &'a Instance,
+    request: RequestId,
+    operation: Unscoped,
+}
+
+impl<'a> LentRequest<'a> {
+    fn new(instance: &'a Instance, request: RequestId) -> Self {
+        instance.world().lend_request(request, true);
+        Self { instance, request, operation: Unscoped::of_request(instance.world(), request) }
+    }
+}
+
+impl Drop for LentRequest<'_> {
+    fn drop(&mut self) {
+        if !self.operation.is_over() {
+            self.instance.world().lend_request(self.request, false);
+        }
     }
 }
 
@@ -108,6 +151,28 @@ impl Drop for TakenOperation<'_> {
     }
 }
 
+/// Ends the request if it is known to be complete without a failure, and returns its status. Does
+/// nothing else.
+#[inline(always)]
+fn finish(request: HandleArg<'_>) -> Option<CStatus> {
+    let handle = request.handle();
+    if handle == Handle::DONE {
+        return Some(CStatus::EMPTY);
+    }
+    let instance = request.world_if_any()?;
+    Some(instance.world().take_status(instance.ticket_of(handle)?)?.into())
+}
+
+/// Ends the request at `place` as [`finish`] does, and returns its result to C. Returns false if
+/// the request goes on.
+#[inline(always)]
+fn finish_at(place: HandlePlaceArg<'_>, status: OutArg<'_, CStatus>) -> bool {
+    let Some(ended) = place.stored().and_then(finish) else { return false };
+    place.clear();
+    status.write_if_wanted(ended);
+    true
+}
+
 #[unsafe(no_mangle)]
 extern "C" fn strait_test(
     request: HandlePlaceArg<'_>,
@@ -115,8 +180,11 @@ extern "C" fn strait_test(
     status: OutArg<'_, CStatus>,
 ) -> c_int {
     enter("strait_test", request.peek(), || {
-        let (handle, instance) = request.open(HandleKind::Request)?;
         done.need()?;
+        if finish_at(request, status) {
+            return done.write(1);
+        }
+        let (handle, instance) = request.open(HandleKind::Request)?;
         let (tested, over) = instance.with(handle, Unscoped::test)?;
         if !over {
             instance.deliver()?;
@@ -134,11 +202,32 @@ extern "C" fn strait_test(
 
 #[unsafe(no_mangle)]
 extern "C" fn strait_wait(request: HandlePlaceArg<'_>, status: OutArg<'_, CStatus>) -> c_int {
-    enter("strait_wait", request.peek(), || wait_at(request, status))
+    if finish_at(request, status) { 0 } else { wait(request, status) }
+}
+
+#[inline(never)]
+extern "C" fn wait(request: HandlePlaceArg<'_>, status: OutArg<'_, CStatus>) -> c_int {
+    enter("strait_wait", request.peek(), || wait_longer(request, status))
 }
 
 /// Waits for the request stored at `place`.
+#[inline]
 pub(crate) fn wait_at(place: HandlePlaceArg<'_>, status: OutArg<'_, CStatus>) -> Called {
+    if finish_at(place, status) { Ok(()) } else { wait_longer(place, status) }
+}
+
+#[inline(never)]
+fn wait_longer(place: HandlePlaceArg<'_>, status: OutArg<'_, CStatus>) -> Called {
+    let stored = place.stored().ok_or_else(no_place)?;
+    if let Some(instance) = stored.world_if_any()
+        && let Some(ticket) = instance.ticket_of(stored.handle())
+        && !instance.expects_packets()
+        && let Some(ended) = instance.world().wait_in_lines(ticket)
+    {
+        place.clear();
+        status.write_if_wanted(ended.into());
+        return Ok(());
+    }
     let (handle, instance) = place.open(HandleKind::Request)?;
     let (waited, _) = instance.with(handle, |operation, _| instance.wait(operation))?;
     place.clear();
@@ -149,8 +238,14 @@ pub(crate) fn wait_at(place: HandlePlaceArg<'_>, status: OutArg<'_, CStatus>) ->
 #[unsafe(no_mangle)]
 extern "C" fn strait_cancel(request: HandleArg<'_>, cancelled: OutArg<'_, c_int>) -> c_int {
     enter("strait_cancel", request, || {
+        if request.handle() == Handle::DONE {
+            cancelled.write_if_wanted(0);
+            return Ok(());
+        }
         let instance = request.world_of(HandleKind::Request)?;
-        let did = {
+        let did = if let Some(id) = instance.request_of(request.handle())? {
+            Unscoped::of_request(instance.world(), id).cancel(instance.world())
+        } else {
             let mut requests = instance.requests();
             requests.get(request.handle())?.operation_mut().cancel(instance.world())
         };
@@ -162,6 +257,10 @@ extern "C" fn strait_cancel(request: HandleArg<'_>, cancelled: OutArg<'_, c_int>
 #[unsafe(no_mangle)]
 extern "C" fn strait_request_free(request: HandlePlaceArg<'_>) -> c_int {
     enter("strait_request_free", request.peek(), || {
+        if request.peek().handle() == Handle::DONE {
+            request.clear();
+            return Ok(());
+        }
         let (handle, instance) = request.open(HandleKind::Request)?;
         instance.with(handle, Unscoped::settle)?;
         request.clear();

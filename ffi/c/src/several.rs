@@ -4,6 +4,7 @@ use core::cell::Cell;
 use core::ffi::c_int;
 use core::mem::MaybeUninit;
 
+use shim::raw::{RawRequests as _, Unscoped};
 use shim::{Call, Wait};
 
 use crate::border::{ArrayArg, CountArg, HandleArg, HandlePlaceArg, OutArg};
@@ -73,50 +74,71 @@ impl<'call> RequestList<'call> {
         all.filter(|(_, handle)| *handle != Handle::NONE)
     }
 
-    /// Returns the world of all requests, and checks their handles. Returns `None` when all are
-    /// null.
+    /// Returns the world of all requests, and checks their handles. Returns `None` when each is
+    /// null or done.
     fn world(self) -> Called<Option<&'call Instance>> {
-        let mut open = self.requests.iter().map(Cell::get).filter(|request| !request.is_null());
+        let is_open =
+            |request: &HandleArg<'_>| !request.is_null() && request.handle() != Handle::DONE;
+        let mut open = self.requests.iter().map(Cell::get).filter(is_open);
         let Some(first) = open.next() else { return Ok(None) };
         let instance = first.world_of(HandleKind::Request)?;
         for (_, handle) in self.open() {
-            // A request of another world is not in this world's table.
-            instance.requests().get(handle)?;
+            // A request of another world is not in this world's tables.
+            if handle != Handle::DONE && instance.request_of(handle)?.is_none() {
+                instance.requests().get(handle)?;
+            }
         }
         Ok(Some(instance))
     }
 
-    /// Returns the indices of the completed requests.
-    fn over(self, instance: &Instance) -> impl Iterator<Item = usize> {
-        let is_over = |handle| {
+    /// Returns whether all requests are null.
+    fn is_empty(self) -> bool {
+        self.open().next().is_none()
+    }
+
+    /// Returns the indices of the completed requests, which are requests of `instance` or done.
+    fn over(self, instance: Option<&Instance>) -> impl Iterator<Item = usize> {
+        let is_over = move |handle| {
+            let Some(instance) = instance.filter(|_| handle != Handle::DONE) else { return true };
             // A request that has ended meanwhile counts as complete: the wait for it reports that.
-            let mut requests = instance.requests();
-            requests.get(handle).map_or(true, |pending| pending.look(instance.world()))
+            match instance.request_of(handle) {
+                Ok(Some(request)) => instance.world().is_request_over(request),
+                Ok(None) => {
+                    let mut requests = instance.requests();
+                    requests.get(handle).map_or(true, |pending| pending.look(instance.world()))
+                }
+                Err(_) => true,
+            }
         };
         self.open().filter(move |(_, handle)| is_over(*handle)).map(|(place, _)| place)
     }
 
     fn is_over(self, instance: &Instance) -> bool {
-        self.over(instance).count() == self.open().count()
+        self.over(Some(instance)).count() == self.open().count()
     }
 
     /// Returns what a wait for any of them waits for while none is complete.
     fn wait_of(self, instance: &Instance) -> Wait {
         let of = self.open().count() as u32;
         let first = self.open().next().and_then(|(_, handle)| {
+            let world = instance.world();
+            if let Some(request) = instance.request_of(handle).ok()? {
+                return Some(Unscoped::of_request(world, request).wait_of(world));
+            }
             let mut requests = instance.requests();
-            Some(requests.get(handle).ok()?.wait_of(instance.world()))
+            Some(requests.get(handle).ok()?.wait_of(world))
         });
         let call = Call::WaitAny;
         Wait { call, over: Some((0, of)), ..first.unwrap_or(Wait::new(call)) }
     }
 
     /// Waits until a request is complete, and returns the index of the first such request.
-    fn wait_for_any(self, instance: &Instance) -> Called<usize> {
+    fn wait_for_any(self, instance: Option<&Instance>) -> Called<usize> {
+        let Some(instance) = instance else { return Ok(self.over(None).next().unwrap_or(NONE)) };
         let mut served = Ok(());
         let what = || self.wait_of(instance);
         let found = instance.world().wait_until(what, || {
-            let over = self.over(instance).next();
+            let over = self.over(Some(instance)).next();
             if over.is_none() && served.is_ok() {
                 served = instance.deliver();
             }
@@ -142,7 +164,7 @@ impl<'call> RequestList<'call> {
     /// Ends the completed requests, and writes their results one after the other.
     fn end_some(
         self,
-        instance: &Instance,
+        instance: Option<&Instance>,
         over: OutArg<'_, usize>,
         indices: &AnswerPlaces<'call, usize>,
         answers: Answers<'call>,
@@ -205,7 +227,10 @@ extern "C" fn strait_wait_any<'call>(
     enter("strait_wait_any", HandleArg::NULL, || {
         index.need()?;
         let list = RequestList::new(count, requests)?;
-        let Some(instance) = list.world()? else { return index.write(NONE) };
+        let instance = list.world()?;
+        if list.is_empty() {
+            return index.write(NONE);
+        }
         let place = list.wait_for_any(instance)?;
         index.write(place)?;
         list.end_one(place, status)
@@ -225,12 +250,12 @@ extern "C" fn strait_test_any<'call>(
         index.need()?;
         let list = RequestList::new(count, requests)?;
         let instance = list.world()?;
-        let mut found = instance.and_then(|instance| list.over(instance).next());
-        if let (Some(instance), None) = (instance, found) {
-            instance.progress()?;
+        let mut found = list.over(instance).next();
+        if let (Some(world), None) = (instance, found) {
+            world.progress()?;
             found = list.over(instance).next();
         }
-        done.write(c_int::from(instance.is_none() || found.is_some()))?;
+        done.write(c_int::from(list.is_empty() || found.is_some()))?;
         index.write(found.unwrap_or(NONE))?;
         found.map_or(Ok(()), |place| list.end_one(place, status))
     })
@@ -265,9 +290,9 @@ extern "C" fn strait_test_some<'call>(
     enter("strait_test_some", HandleArg::NULL, || {
         let answers = Answers::new(count, statuses, codes)?;
         some(count, requests, (over, indices), answers, |list, instance| {
-            match list.over(instance).next() {
-                Some(_) => Ok(()),
-                None => instance.progress(),
+            match (list.over(instance).next(), instance) {
+                (None, Some(instance)) => instance.progress(),
+                _ => Ok(()),
             }
         })
     })
@@ -279,11 +304,14 @@ fn some<'call>(
     requests: RequestsArg<'call>,
     (over, indices): (OutArg<'_, usize>, OutsArg<'call, usize>),
     answers: Answers<'call>,
-    serve: impl FnOnce(RequestList<'call>, &Instance) -> Called,
+    serve: impl FnOnce(RequestList<'call>, Option<&Instance>) -> Called,
 ) -> Called {
     over.need()?;
     let list = RequestList::new(count, requests)?;
-    let Some(instance) = list.world()? else { return over.write(NONE) };
+    let instance = list.world()?;
+    if list.is_empty() {
+        return over.write(NONE);
+    }
     let indices = indices.slice(count)?;
     serve(list, instance)?;
     list.end_some(instance, over, indices, answers)

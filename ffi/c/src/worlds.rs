@@ -205,6 +205,13 @@ impl<'call> HandleArg<'call> {
         }
     }
 
+    /// Returns the world in the slot that the handle names, which may be another world than its
+    /// own.
+    #[inline(always)]
+    pub(crate) fn world_if_any(self) -> Option<&'call Instance> {
+        instance_at(self.handle()).map(|instance| self.lend(instance))
+    }
+
     /// Passes this thread's last failure to the log of the handle's world, if it has a log.
     pub(crate) fn log(self) {
         if let Some(instance) = logger(self.handle()) {

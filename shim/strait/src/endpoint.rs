@@ -285,6 +285,15 @@ impl<'world> Endpoint<'world> {
         }
     }
 
+    /// Does the work of [`crate::raw::RawEndpoint::recv_lines`].
+    #[inline(always)]
+    pub(crate) fn recv_lines(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Option<Status> {
+        match self.world.engine().recv_lines(self.pattern(source, tag), buffer) {
+            Bypass::Received(status) => Some(status),
+            Bypass::Nothing | Bypass::Closed => None,
+        }
+    }
+
     /// Waits until a matching message has arrived, and describes it without receiving it.
     ///
     /// ```
@@ -427,28 +436,41 @@ impl<'world> Endpoint<'world> {
     /// its source (`[Nemesis07]` §3.3).
     #[inline(never)]
     fn recv_longer(&self, bytes: &mut [u8], source: Rank, tag: Tag) -> Result<Status, Error> {
-        let want = Want::new(self.context, tag);
+        let (want, engine) = (Want::new(self.context, tag), self.world.engine());
+        let pattern = self.pattern(source, tag);
+        let mut found = engine.recv_lines(pattern, bytes);
+        if found == Bypass::Closed {
+            // A parcel, or nothing that a poll finds.
+            if let received @ Bypass::Received(_) = engine.recv_medium(source, want, bytes) {
+                found = received;
+            }
+        }
         for look in 0..self.world.spin().polls() {
-            match self.world.engine().recv_short(source, want, bytes) {
+            match found {
                 Bypass::Received(status) => return Ok(status),
+                Bypass::Closed => break,
                 Bypass::Nothing if look % POLLS_PER_QUEUE != 0 => {
-                    self.world.engine().prefetch_next(source, bytes.len());
+                    engine.prefetch_next(source, bytes.len());
                     finish_look();
                 }
-                Bypass::Nothing if self.world.engine().has_queued() => {
-                    match self.world.engine().recv_queued(source, want, bytes) {
+                Bypass::Nothing if engine.has_queued() => {
+                    match engine.recv_queued(source, want, bytes) {
                         Bypass::Received(status) => return Ok(status),
                         Bypass::Nothing => finish_look(),
                         Bypass::Closed => break,
                     }
                 }
                 Bypass::Nothing if look % POLLS_PER_PROGRESS != 0 => finish_look(),
-                Bypass::Nothing if !self.world.engine().must_progress(source) => spin_hint(),
-                Bypass::Nothing => break,
-                Bypass::Closed => match self.recv_straight(bytes, source, tag) {
-                    Some(status) => return Ok(status),
-                    None => break,
-                },
+                Bypass::Nothing if engine.has_work_outside_lines() => break,
+                Bypass::Nothing if engine.others_have_lines(source) => break,
+                Bypass::Nothing => spin_hint(),
+            }
+            found = engine.recv_short(source, want, bytes);
+            if found == Bypass::Closed {
+                if let Some(status) = self.recv_straight(bytes, source, tag) {
+                    return Ok(status);
+                }
+                found = engine.recv_lines(pattern, bytes);
             }
         }
         // SAFETY: `recv_posted` ends its use of the cursor before it returns, and `bytes` is

@@ -4,20 +4,23 @@
 //! [`OwnedRequest`](crate::OwnedRequest) make the compiler check: that buffers stay valid, and that
 //! each operation and each matched message is ended. The C interface is built on them.
 
-use core::ptr::NonNull;
-
 use strait_core::buffer::Cursor;
 use strait_core::engine::{Owner, SendMode, Status};
 use strait_platform::Rank;
 
-use crate::{Attached, Endpoint, Error, Tag, Window, World};
+use crate::{Endpoint, Error, Tag, World};
 
 pub use crate::matched::Matched;
 pub use crate::unscoped::Unscoped;
+pub use requests::RawRequests;
 pub use strait_core::buffer::Part;
-pub use strait_core::engine::{LINES_FIRST, SentShort};
+pub use strait_core::engine::{LINES_FIRST, ReceivedShort, RequestId, SentShort, Ticket, Ticketed};
 pub use strait_core::matching::ANY_SOURCE;
 pub use strait_core::wire::SHORT_MAX;
+pub use windows::RawWindow;
+
+mod requests;
+mod windows;
 
 mod sealed {
     pub trait Sealed {}
@@ -50,6 +53,17 @@ pub trait RawEndpoint: sealed::Sealed {
     /// it is in the next line. It serves interfaces to other languages, which fall back to
     /// [`Endpoint::recv`]. With [`crate::ANY_TAG`] it receives nothing.
     fn recv_short(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Option<Status>;
+
+    /// Receives a message that is unexpected and short, or lies in lines, from any source and with
+    /// any tag. It serves interfaces to other languages, which fall back to [`Endpoint::recv`].
+    fn recv_lines(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Option<Status>;
+
+    /// Starts a receive like [`RawEndpoint::begin_recv`], if its message is short or arrives later.
+    ///
+    /// # Safety
+    ///
+    /// The caller guarantees the contract of [`RawEndpoint::begin_recv`].
+    unsafe fn begin_recv_short(&self, buffer: Part, source: Rank, tag: Tag) -> ReceivedShort;
 
     /// Sends `data` of more than [`SHORT_MAX`] and at most [`LINES_FIRST`] bytes if free lines
     /// suffice, as [`RawEndpoint::send_short`] sends shorter messages.
@@ -199,6 +213,19 @@ impl RawEndpoint for Endpoint<'_> {
     #[inline(always)]
     fn recv_short(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Option<Status> {
         Endpoint::recv_short(self, buffer, source, tag)
+    }
+
+    #[inline(always)]
+    fn recv_lines(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Option<Status> {
+        Endpoint::recv_lines(self, buffer, source, tag)
+    }
+
+    #[inline(always)]
+    unsafe fn begin_recv_short(&self, buffer: Part, source: Rank, tag: Tag) -> ReceivedShort {
+        let pattern = self.pattern(source, tag);
+        // SAFETY: the caller guarantees the same (contract of `begin_recv_short`), and the engine's
+        // claim ends with the operation.
+        unsafe { self.world().engine().irecv_short(pattern, buffer, Owner::UNSCOPED) }
     }
 
     #[inline(always)]
@@ -371,145 +398,5 @@ impl RawWorld for World {
     ) -> Result<Unscoped, Error> {
         // SAFETY: the caller guarantees the same (contract of `begin_mrecv_vectored`).
         unsafe { World::begin_mrecv_vectored(self, message, parts) }
-    }
-}
-
-impl sealed::Sealed for Window<'_> {}
-
-/// Operations on a [`Window`] without borrows.
-pub trait RawWindow: sealed::Sealed {
-    /// Starts a put as [`crate::Scope::rput`] does, for a caller that keeps the buffer.
-    ///
-    /// # Errors
-    ///
-    /// Fails as [`crate::Scope::rput`] does.
-    ///
-    /// # Safety
-    ///
-    /// The caller meets the contract of [`RawEndpoint::begin_send`].
-    unsafe fn begin_put(
-        &self,
-        data: Part,
-        target: u32,
-        displacement: usize,
-    ) -> Result<Unscoped, Error>;
-
-    /// Starts a get as [`crate::Scope::rget`] does, for a caller that keeps the buffer.
-    ///
-    /// # Errors
-    ///
-    /// Fails as [`crate::Scope::rget`] does.
-    ///
-    /// # Safety
-    ///
-    /// The caller meets the contract of [`RawEndpoint::begin_recv`].
-    unsafe fn begin_get(
-        &self,
-        buffer: Part,
-        target: u32,
-        displacement: usize,
-    ) -> Result<Unscoped, Error>;
-
-    /// Puts as [`Window::put`] does, for a caller that keeps the buffer. A long put to another node
-    /// continues after the call, until the next synchronisation with the target.
-    ///
-    /// # Errors
-    ///
-    /// Fails as [`Window::put`] does, for errors that are known at the start. The synchronisation
-    /// returns the others.
-    ///
-    /// # Safety
-    ///
-    /// The bytes of `data` stay valid for reads and unchanged until the next call of one of these
-    /// for the target, or the end of the epoch at it, has returned: [`Window::flush`],
-    /// [`Window::flush_local`], [`Window::flush_all`], [`Window::unlock`], [`Window::unlock_all`],
-    /// [`Window::complete`], [`Window::fence`], [`Window::free`]. Also when that call fails.
-    unsafe fn start_put(&self, data: Part, target: u32, displacement: usize) -> Result<(), Error>;
-
-    /// Gets as [`Window::get`] does, for a caller that keeps the buffer. A get from another node
-    /// continues after the call, until the next synchronisation with the target. The buffer has the
-    /// bytes then.
-    ///
-    /// # Errors
-    ///
-    /// Fails as [`RawWindow::start_put`] does.
-    ///
-    /// # Safety
-    ///
-    /// The bytes of `buffer` stay valid for writes, and nothing else accesses them, for as long as
-    /// [`RawWindow::start_put`] needs its data.
-    unsafe fn start_get(&self, buffer: Part, target: u32, displacement: usize)
-    -> Result<(), Error>;
-
-    /// Returns a completed operation of `bytes` bytes on the target. A C interface uses it in place
-    /// of [`crate::Scope::raccumulate`], since accumulates are complete when their call returns.
-    ///
-    /// # Errors
-    ///
-    /// [`crate::WindowError::Target`] when the target does not exist.
-    fn over(&self, target: u32, bytes: usize) -> Result<Unscoped, Error>;
-
-    /// Attaches memory that the caller keeps, as a C interface needs it.
-    ///
-    /// # Errors
-    ///
-    /// Fails as [`Window::attach`] does.
-    ///
-    /// # Safety
-    ///
-    /// The caller meets the contract of [`crate::WindowBuilder::over_raw`], until no member reaches
-    /// the memory any more and it is detached, or the window is freed.
-    unsafe fn attach_over(&self, base: NonNull<u8>, length: usize) -> Result<Attached, Error>;
-}
-
-impl RawWindow for Window<'_> {
-    #[inline(always)]
-    unsafe fn begin_put(
-        &self,
-        data: Part,
-        target: u32,
-        displacement: usize,
-    ) -> Result<Unscoped, Error> {
-        // SAFETY: the caller guarantees the same (contract of `begin_put`).
-        unsafe { Window::begin_put(self, data, target, displacement) }
-    }
-
-    #[inline(always)]
-    unsafe fn begin_get(
-        &self,
-        buffer: Part,
-        target: u32,
-        displacement: usize,
-    ) -> Result<Unscoped, Error> {
-        // SAFETY: the caller guarantees the same (contract of `begin_get`).
-        unsafe { Window::begin_get(self, buffer, target, displacement) }
-    }
-
-    #[inline(always)]
-    unsafe fn start_put(&self, data: Part, target: u32, displacement: usize) -> Result<(), Error> {
-        // SAFETY: the caller guarantees the same (contract of `start_put`).
-        unsafe { Window::start_put(self, data, target, displacement) }
-    }
-
-    #[inline(always)]
-    unsafe fn start_get(
-        &self,
-        buffer: Part,
-        target: u32,
-        displacement: usize,
-    ) -> Result<(), Error> {
-        // SAFETY: the caller guarantees the same (contract of `start_get`).
-        unsafe { Window::start_get(self, buffer, target, displacement) }
-    }
-
-    #[inline(always)]
-    fn over(&self, target: u32, bytes: usize) -> Result<Unscoped, Error> {
-        Window::over(self, target, bytes)
-    }
-
-    #[inline(always)]
-    unsafe fn attach_over(&self, base: NonNull<u8>, length: usize) -> Result<Attached, Error> {
-        // SAFETY: the caller guarantees the same (contract of `attach_over`).
-        unsafe { Window::attach_over(self, base, length) }
     }
 }

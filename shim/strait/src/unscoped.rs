@@ -1,7 +1,9 @@
 //! Operations outside scopes: the base of scopes, and of interfaces of languages without borrows.
 
 use strait_core::buffer::{Cursor, Part};
-use strait_core::engine::{Bypass, Fault, Outcome, Owner, Received, SendMode, Sent, Status, Want};
+use strait_core::engine::{
+    Fault, Outcome, Owner, Received, ReceivedShort, RequestId, SendMode, Sent, Status,
+};
 use strait_core::layout::{Call, Wait};
 use strait_core::wire::Key;
 use strait_platform::Rank;
@@ -51,6 +53,30 @@ impl Unscoped {
         let OperationState::Open(_, OpenOperation::Message(id)) = self.state else { return self };
         world.with_baselines(|all| all.keep(owner, id));
         Self::open(world, OpenOperation::WindowMessage(id))
+    }
+
+    /// Returns the operation of `world` that has this request, which ends when the operation is
+    /// known to be over.
+    pub const fn of_request(world: &World, request: RequestId) -> Self {
+        Self::open(world, OpenOperation::Message(request))
+    }
+
+    /// Returns the request of a message that goes on.
+    #[must_use]
+    pub const fn request(&self) -> Option<RequestId> {
+        match self.state {
+            OperationState::Open(_, OpenOperation::Message(id)) => Some(id),
+            _ => None,
+        }
+    }
+
+    /// Returns the outcome of an operation that is over, unless it ended without one.
+    #[must_use]
+    pub const fn outcome(&self) -> Option<Outcome> {
+        match self.state {
+            OperationState::Done(outcome) => Some(outcome),
+            _ => None,
+        }
     }
 
     /// Returns true when the operation is over and its buffer is the caller's again.
@@ -116,6 +142,10 @@ impl Unscoped {
     /// MPI-4.1 §3.7.3, `MPI_WAIT`.
     pub fn wait(&mut self, world: &World) -> Result<Status, Error> {
         if let Some(operation) = self.open_in(world)? {
+            if let OpenOperation::Message(id) = operation {
+                let is_over = || world.engine().is_over(id).then_some(());
+                let _ = world.serve_lines_until(is_over);
+            }
             let what = || operation.wait_of(world);
             if let Err(error) = world.wait_until(what, || self.look(world).then_some(())) {
                 // No progress can be made, so the operation ends together with the claim on its
@@ -309,14 +339,12 @@ impl Endpoint<'_> {
         source: Rank,
         tag: Tag,
     ) -> Result<Unscoped, Error> {
-        let want = Want::new(self.context(), tag);
-        let engine = self.world().engine();
-        engine.serve_posted(source);
-        // SAFETY: the caller guarantees the same (contract of `begin_recv_as`). The short path
-        // copies what it receives during this call.
-        let bytes = unsafe { core::slice::from_raw_parts_mut(buffer.base.as_ptr(), buffer.length) };
-        if let Bypass::Received(status) = engine.recv_short(source, want, bytes) {
-            return Ok(Unscoped::done(Ok(status)));
+        // SAFETY: the caller guarantees the same (contract of `begin_recv_as`).
+        match unsafe { self.world().engine().irecv_short(self.pattern(source, tag), buffer, owner) }
+        {
+            ReceivedShort::Done(status) => return Ok(Unscoped::done(Ok(status))),
+            ReceivedShort::Pending(id) => return Ok(Unscoped::of_request(self.world(), id)),
+            ReceivedShort::Declined => {}
         }
         // SAFETY: the caller guarantees the same (contract of `begin_recv_as`).
         unsafe { self.push_recv(owner, Cursor::contiguous(buffer), source, tag) }

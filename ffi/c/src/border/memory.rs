@@ -6,7 +6,8 @@ use core::ptr::NonNull;
 use core::slice::{from_raw_parts, from_raw_parts_mut};
 use std::io::{IoSlice, IoSliceMut};
 
-use shim::raw::Part;
+use shim::Endpoint;
+use shim::raw::{Part, ReceivedShort};
 
 use super::operation::{OperationMemory, WindowMemory};
 use super::place::{ArrayArg, CountArg};
@@ -110,6 +111,28 @@ impl LastingArg {
     pub(crate) fn memory(self, bytes: CountArg) -> Called<OperationMemory> {
         // The promise of C about this type is the invariant of the memory.
         Ok(OperationMemory::One(part(self.0, bytes.get())?))
+    }
+
+    /// Returns the bytes to send, if there are at most `most`, for a send that is over when the
+    /// call returns.
+    #[inline(always)]
+    pub(crate) fn at_most<'call>(self, bytes: CountArg, most: usize) -> Option<&'call [u8]> {
+        DataArg { base: self.0, call: PhantomData }.at_most(bytes, most)
+    }
+
+    /// Starts a receive into the memory, if its message is short or arrives later.
+    #[inline(always)]
+    pub(crate) fn recv_short(
+        self,
+        bytes: CountArg,
+        endpoint: Endpoint<'_>,
+        from: u32,
+        tag: u32,
+    ) -> ReceivedShort {
+        match part_or_none(self.0, bytes.get()) {
+            Some(part) => OperationMemory::recv_short(part, endpoint, from, tag),
+            None => ReceivedShort::Declined,
+        }
     }
 
     /// Returns the memory of an operation on a window, or of a window. Null is allowed when the

@@ -1,6 +1,8 @@
 //! Memory that C lends to an operation, and the operations that use it.
 
-use shim::raw::{Matched, Part, RawEndpoint as _, RawWindow as _, RawWorld as _, Unscoped};
+use shim::raw::{
+    Matched, Part, RawEndpoint as _, RawWindow as _, RawWorld as _, ReceivedShort, Unscoped,
+};
 use shim::{Attached, Endpoint, Error, Group, Window, WindowOptions, World};
 
 use crate::pending::PendingOperation;
@@ -53,7 +55,20 @@ impl OperationMemory {
                 }
             }
         };
-        Ok(self.kept_by(started?))
+        Ok(self.kept_by(started?).without_status())
+    }
+
+    /// Starts a receive into one buffer, if its message is short or arrives later.
+    #[inline(always)]
+    pub(crate) fn recv_short(
+        buffer: Part,
+        endpoint: Endpoint<'_>,
+        from: u32,
+        tag: u32,
+    ) -> ReceivedShort {
+        // SAFETY: only `LastingArg` calls this, with memory that outlasts the operation
+        // (invariant).
+        unsafe { endpoint.begin_recv_short(buffer, from, tag) }
     }
 
     #[inline(always)]

@@ -8,7 +8,12 @@ use core::ops::{Deref, DerefMut};
 use core::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, MutexGuard};
 
-use strait_core::engine::{Bypass, Engine, LineRoom, Mark, ProgressError, SentShort, Want};
+use strait_core::buffer::Part;
+use strait_core::engine::{
+    Bypass, Engine, LineRoom, Mark, Owner, ProgressError, ReceivedShort, RequestId, SentShort,
+    Status, Ticket, Want,
+};
+use strait_core::matching::Pattern;
 use strait_core::wire::Key;
 use strait_platform::Rank;
 use strait_platform::cma::Cma;
@@ -70,7 +75,13 @@ impl RankEngine {
         fn has_work() -> bool;
         fn must_progress(source: Rank) -> bool;
         fn inbox(place: usize) -> Option<Rank>;
-        fn serve_posted(source: Rank) -> ();
+        fn recv_lines(pattern: Pattern, buffer: &mut [u8]) -> Bypass;
+        fn serve_lines() -> bool;
+        fn is_over(id: RequestId) -> bool;
+        fn is_asking() -> bool;
+        fn take_status(ticket: Ticket) -> Option<Status>;
+        fn has_work_outside_lines() -> bool;
+        fn others_have_lines(source: Rank) -> bool;
         fn serve_context(source: Rank, context: u32) -> Result<bool, ProgressError>;
         fn is_told_to_keep(destination: Rank) -> bool;
         fn is_told_to_keep_from_afar(destination: Rank) -> bool;
@@ -86,6 +97,23 @@ impl RankEngine {
     ) -> Bypass {
         // SAFETY: this is one call of the engine, which runs no other code of this crate.
         unsafe { self.short() }.recv_exactly(source, want, buffer)
+    }
+
+    /// Starts a receive of a short message ([`Engine::irecv_short`]).
+    ///
+    /// # Safety
+    ///
+    /// The caller guarantees the contract of that function.
+    #[inline(always)]
+    pub(crate) unsafe fn irecv_short(
+        &self,
+        pattern: Pattern,
+        buffer: Part,
+        owner: Owner,
+    ) -> ReceivedShort {
+        // SAFETY: this is one call of the engine, which runs no other code of this crate. The
+        // caller guarantees the rest (contract of `irecv_short`).
+        unsafe { self.short().irecv_short(pattern, buffer, owner) }
     }
 
     /// Returns whether `rank` is known to be present without use of the progress lock.

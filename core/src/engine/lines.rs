@@ -1,0 +1,293 @@
+//! Matching of messages that lie in lines: the short way to a posted receive, from any source, and
+//! out of order.
+//!
+//! A receive looks at the unexpected messages, and then at the lines of its source. A message there
+//! goes to the oldest posted receive that matches it, to this receive if none is older, or to the
+//! unexpected messages. So a posted receive or an unexpected message does not keep other messages
+//! from the short way.
+//!
+//! Everything else is declined, with nothing lost: cells, parcels, large messages, buffers of
+//! several parts, messages that do not fit.
+
+use core::ptr::NonNull;
+
+use super::message::{UnexpectedData, UnexpectedMessage};
+use super::request::RequestState;
+use super::{Bypass, Engine, Owner, ProgressError, ReceivedShort, RequestId, Status, Want};
+use crate::buffer::copy::{copy_piece, copy_short};
+use crate::buffer::{Cursor, Part};
+use crate::matching::{ANY_SOURCE, ANY_TAG, Envelope, Pattern, TAG_MAX};
+use crate::memory::{Memory, OutOfMemory};
+use crate::shm::LineMessage;
+use crate::wire::{Key, SHORT_MAX};
+
+/// Returns the envelope of a message.
+#[inline(always)]
+const fn envelope_of(source: u32, key: Key) -> Envelope {
+    Envelope { context: key.context(), source, tag: key.tag() }
+}
+
+/// Copies a message out of its lines.
+///
+/// # Safety
+///
+/// `to` is valid for writes of `length` bytes, which is the length of the message.
+#[inline(always)]
+unsafe fn copy_out(message: LineMessage, to: NonNull<u8>, length: usize) {
+    if length <= SHORT_MAX {
+        // SAFETY: the caller guarantees room for the message (contract of `copy_out`).
+        return unsafe { message.copy_short(to, length) };
+    }
+    let mut to = to.as_ptr();
+    message.copy(length, |from, piece| {
+        // SAFETY: `copy` gives consecutive pieces of `length` bytes in all, each at most one
+        // line's, for which there is room (contract of `copy_out`).
+        unsafe {
+            copy_piece(from.as_ptr(), to, piece);
+            to = to.add(piece);
+        }
+    });
+}
+
+impl<M: Memory + Clone> Engine<M> {
+    /// Starts a receive of the oldest message that matches `pattern`. Receives it at once if it is
+    /// short and has arrived, and posts the receive otherwise. Declines what [`Engine::irecv`] has
+    /// to do, and changes nothing then but to deliver other messages.
+    ///
+    /// # Safety
+    ///
+    /// The contract of [`Engine::irecv`] holds for the bytes of `buffer`.
+    #[inline]
+    pub unsafe fn irecv_short(
+        &mut self,
+        pattern: Pattern,
+        buffer: Part,
+        owner: Owner,
+    ) -> ReceivedShort {
+        // An outcome needs a place as well ([`Engine::keep_outcome`]).
+        let has_place = self.requests.reserve().is_ok();
+        let is_short = !self.tuning.may_announce(buffer.length);
+        if !has_place || !is_short || !self.may_receive_short(&pattern) {
+            return ReceivedShort::Declined;
+        }
+        // SAFETY: the caller lends the bytes (contract of `irecv_short`), for writes.
+        let bytes = unsafe { core::slice::from_raw_parts_mut(buffer.base.as_ptr(), buffer.length) };
+        if !self.unexpected.is_empty() {
+            match self.take_short_unexpected(&pattern, bytes) {
+                Bypass::Received(status) => return ReceivedShort::Done(status),
+                Bypass::Closed => return ReceivedShort::Declined,
+                Bypass::Nothing => {}
+            }
+        }
+        if pattern.source != ANY_SOURCE {
+            match self.recv_from_lines(&pattern, pattern.source, bytes, false) {
+                Bypass::Received(status) => return ReceivedShort::Done(status),
+                Bypass::Closed => return ReceivedShort::Declined,
+                Bypass::Nothing => {}
+            }
+        }
+        // SAFETY: the caller lends the bytes until the receive is over (contract of `irecv_short`).
+        let buffer = unsafe { Cursor::contiguous(buffer) };
+        self.post_short(pattern, buffer, owner)
+            .map_or(ReceivedShort::Declined, |id| ReceivedShort::Pending(RequestId(id)))
+    }
+
+    /// Returns whether a receive with this pattern may take the short way.
+    #[inline(always)]
+    fn may_receive_short(&self, pattern: &Pattern) -> bool {
+        let Pattern { source, tag, .. } = *pattern;
+        let comes_by_lines = match self.peers.get(source as usize) {
+            Some(peer) => peer.gone().is_none() && !peer.is_remote(),
+            None => source == ANY_SOURCE && !self.peers.is_empty() && !self.has_network(),
+        };
+        comes_by_lines && (tag <= TAG_MAX || tag == ANY_TAG)
+    }
+
+    /// Posts a receive that sends no RTR.
+    #[inline]
+    fn post_short(
+        &mut self,
+        pattern: Pattern,
+        buffer: Cursor,
+        owner: Owner,
+    ) -> Result<u32, OutOfMemory> {
+        let id = self.requests.next_id()?;
+        let handle = self.posted.post(pattern, id)?;
+        self.requests.insert(owner, RequestState::Posted { handle, buffer, asked: None })
+    }
+
+    /// Receives the oldest message that matches `pattern`, if it has arrived and is an unexpected
+    /// short message or lies in lines. [`Bypass::Closed`] if only [`Engine::irecv`] can receive it.
+    #[inline]
+    pub fn recv_lines(&mut self, pattern: Pattern, buffer: &mut [u8]) -> Bypass {
+        if !self.may_receive_short(&pattern) {
+            return Bypass::Closed;
+        }
+        if !self.unexpected.is_empty() {
+            match self.take_short_unexpected(&pattern, buffer) {
+                Bypass::Nothing => {}
+                found => return found,
+            }
+        }
+        if pattern.source != ANY_SOURCE {
+            return self.recv_from_lines(&pattern, pattern.source, buffer, true);
+        }
+        // A stream through lines must not keep this rank from packets in the queue.
+        if self.has_queued() {
+            return Bypass::Closed;
+        }
+        for place in 0..self.inbox.len() {
+            let source = self.inbox.source_at(place);
+            match self.recv_from_lines(&pattern, source, buffer, true) {
+                Bypass::Nothing => {}
+                found => return found,
+            }
+        }
+        Bypass::Nothing
+    }
+
+    /// Receives an unexpected short message.
+    #[inline]
+    fn take_short_unexpected(&mut self, pattern: &Pattern, buffer: &mut [u8]) -> Bypass {
+        let Some(found) = self.unexpected.find(pattern) else { return Bypass::Nothing };
+        let Some((bytes, length)) = self.unexpected.short(found.message) else {
+            return Bypass::Closed;
+        };
+        if length > buffer.len() {
+            return Bypass::Closed;
+        }
+        // SAFETY: a short message has at most `SHORT_MAX` bytes, and the buffer has room for them.
+        unsafe { copy_short(bytes.cast(), buffer.as_mut_ptr(), length) };
+        let Envelope { source, tag, .. } = found.envelope;
+        self.unexpected.discard(found.message, found.handle);
+        self.let_go(source, length);
+        Bypass::Received(Status { source, tag, bytes: length })
+    }
+
+    /// Receives the next message that matches `pattern` from the lines of `source`. Messages before
+    /// it go to their receives. If it `may_keep` them, the others become unexpected.
+    #[inline(always)]
+    fn recv_from_lines(
+        &mut self,
+        pattern: &Pattern,
+        source: u32,
+        buffer: &mut [u8],
+        may_keep: bool,
+    ) -> Bypass {
+        let want = Want::new(pattern.context, pattern.tag);
+        for _ in 0..self.segment.plan().config().fastbox_lines {
+            let Some(peer) = self.peers.get_mut(source as usize) else { return Bypass::Closed };
+            let Some((found, by_baton)) = peer.paths.find_next() else { return Bypass::Nothing };
+            let length = found.length();
+            if !found.is_eager_of(length) || !peer.paths.next_holds(by_baton, length) {
+                return Bypass::Closed;
+            }
+            let message = peer.paths.lines_of_next(by_baton);
+            let key = message.key();
+            let envelope = envelope_of(source, key);
+            let is_wanted = want.accepts(key);
+            if !self.posted.is_empty() && self.posted.find(&envelope).is_some() {
+                // An older receive takes it.
+            } else if !is_wanted {
+                if !may_keep {
+                    return Bypass::Nothing;
+                }
+            } else if length > buffer.len() {
+                return Bypass::Closed;
+            } else {
+                // SAFETY: the buffer has room for the message.
+                unsafe { copy_out(message, NonNull::from(&mut *buffer).cast(), length) };
+                peer.paths.release_next(by_baton, length);
+                return Bypass::Received(Status { source, tag: key.tag(), bytes: length });
+            }
+            // The next progress call meets and reports an error.
+            if self.take_line(source) != Ok(true) {
+                return Bypass::Closed;
+            }
+        }
+        Bypass::Closed
+    }
+
+    /// Takes what lies in lines, of every source, and returns whether anything did. The next
+    /// progress call meets and reports an error.
+    #[inline]
+    pub fn serve_lines(&mut self) -> bool {
+        let mut came = false;
+        for place in 0..self.inbox.len() {
+            let source = self.inbox.source_at(place);
+            for _ in 0..self.segment.plan().config().fastbox_lines {
+                if self.take_line(source) != Ok(true) {
+                    break;
+                }
+                came = true;
+            }
+        }
+        came
+    }
+
+    /// Takes the next packet from `source`, if it lies in lines. Returns whether there was one.
+    #[inline]
+    pub(super) fn take_line(&mut self, source: u32) -> Result<bool, ProgressError> {
+        let Some(peer) = self.peers.get(source as usize) else { return Ok(false) };
+        let Some((found, by_baton)) = peer.paths.find_next() else { return Ok(false) };
+        let length = found.length();
+        if !found.is_eager_of(length) || !peer.paths.next_holds(by_baton, length) {
+            return self.take_from_fastbox(source);
+        }
+        let message = peer.paths.lines_of_next(by_baton);
+        let envelope = envelope_of(source, message.key());
+        let requests = &mut self.requests;
+        let met = self.posted.take_with(&envelope, |id| {
+            let (state, to) = requests.posted_place(*id, length)?;
+            // SAFETY: the receive lends room for the message (contract of `irecv`).
+            unsafe { copy_out(message, to, length) };
+            *state = RequestState::Done(Ok(Status { source, tag: envelope.tag, bytes: length }));
+            Some(())
+        });
+        match met {
+            Some(Some(())) => {}
+            None if length <= SHORT_MAX => self.keep_short(envelope, message, length)?,
+            // The receive has no room in one piece or has sent an RTR, or the message needs memory.
+            None | Some(None) => return self.take_from_fastbox(source),
+        }
+        self.peers[source as usize].paths.release_next(by_baton, length);
+        Ok(true)
+    }
+
+    /// Keeps a short message that has no receive. On an error nothing has changed.
+    fn keep_short(
+        &mut self,
+        envelope: Envelope,
+        message: LineMessage,
+        length: usize,
+    ) -> Result<(), OutOfMemory> {
+        let mut bytes = [0_u64; SHORT_MAX / 8];
+        // SAFETY: the array has room for a short message.
+        unsafe { message.copy_short(NonNull::from(&mut bytes).cast(), length) };
+        let body = UnexpectedData::Short(bytes);
+        self.unexpected.insert(UnexpectedMessage::new(envelope, body, length, length))?;
+        self.hold(envelope.source, length);
+        Ok(())
+    }
+
+    /// Returns whether [`Engine::progress`] has work outside lines: sends and large messages under
+    /// way, packets in the queue or from other nodes.
+    #[inline(always)]
+    #[must_use]
+    pub fn has_work_outside_lines(&self) -> bool {
+        !self.outbox.is_empty()
+            || !self.transfers.is_empty()
+            || self.has_network()
+            || self.has_queued()
+    }
+
+    /// Returns whether a source other than `source` has a packet in lines.
+    #[inline(always)]
+    #[must_use]
+    pub fn others_have_lines(&self, source: u32) -> bool {
+        (0..self.inbox.len()).any(|place| {
+            let other = self.inbox.source_at(place);
+            other != source && self.peers[other as usize].paths.find_next().is_some()
+        })
+    }
+}

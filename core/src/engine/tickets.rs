@@ -1,0 +1,127 @@
+//! Tickets: names of requests that an embedder may keep for ever.
+//!
+//! A [`RequestId`] is only valid until its request ends, since a later request gets the same
+//! number. A ticket has a generation as well, so that a stale one is recognised. The handles
+//! of the C interface are built on tickets.
+
+use super::request::RequestState;
+use super::{Engine, Outcome, Owner, RequestId, Status};
+use crate::memory::{Memory, OutOfMemory};
+
+/// A request and its generation.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct Ticket {
+    /// Number of the request among those under way.
+    pub index: u32,
+    /// One of [`Ticket::GENERATIONS`] numbers, which the next request with this index does not
+    /// have.
+    pub generation: u32,
+}
+
+impl Ticket {
+    /// Number of generations.
+    pub const GENERATIONS: u32 = 1 << 20;
+}
+
+/// What a ticket leads to.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Ticketed {
+    /// A request.
+    Request(RequestId),
+    /// A request that the embedder has marked as in use ([`Engine::lend`]).
+    Lent,
+    /// Nothing: the request has ended, or never was.
+    Nothing,
+}
+
+/// The mark of a request in use, beside its generation. So a comparison with a ticket fails.
+pub(super) const LENT: u32 = 1 << 31;
+
+impl<M: Memory + Clone> Engine<M> {
+    /// Returns the ticket of a request.
+    #[inline]
+    #[must_use]
+    pub fn ticket(&self, id: RequestId) -> Ticket {
+        let generation = self.requests.generation(id.0).map_or(0, |generation| generation & !LENT);
+        Ticket { index: id.0, generation }
+    }
+
+    /// Keeps the outcome of an operation that is over, until [`Engine::test`] returns it.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfMemory`].
+    #[inline]
+    pub fn keep_outcome(
+        &mut self,
+        outcome: Outcome,
+        owner: Owner,
+    ) -> Result<RequestId, OutOfMemory> {
+        self.requests.insert(owner, RequestState::Done(outcome)).map(RequestId)
+    }
+
+    /// Returns the request of a ticket.
+    #[inline]
+    #[must_use]
+    pub fn find_ticket(&self, Ticket { index, generation }: Ticket) -> Ticketed {
+        match self.requests.generation(index) {
+            Some(found) if found == generation => Ticketed::Request(RequestId(index)),
+            Some(found) if found == generation | LENT => Ticketed::Lent,
+            _ => Ticketed::Nothing,
+        }
+    }
+
+    /// Ends a request that is over without a failure, and returns its status. Does nothing else.
+    #[inline(always)]
+    pub fn take_status(&mut self, Ticket { index, generation }: Ticket) -> Option<Status> {
+        self.requests.take_status(index, generation)
+    }
+
+    /// Marks a request as in use, or not. Its ticket leads to [`Ticketed::Lent`] meanwhile.
+    pub fn lend(&mut self, id: RequestId, lent: bool) {
+        self.requests.lend(id.0, lent);
+    }
+
+    /// Returns whether a request is over or has ended.
+    #[inline]
+    #[must_use]
+    pub fn is_over(&self, id: RequestId) -> bool {
+        self.requests.is_over(id.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::requests::Requests;
+    use super::*;
+    use crate::engine::Fault;
+    use crate::memory::counted::Counted;
+
+    const STATUS: Status = Status { source: 1, tag: 2, bytes: 3 };
+
+    #[test]
+    fn a_status_is_taken_once_and_only_by_its_own_generation() {
+        let mut requests = Requests::new(Counted::default());
+        let id = requests.insert(Owner(1), RequestState::Done(Ok(STATUS))).unwrap();
+        let generation = requests.generation(id).unwrap();
+        assert_eq!(requests.take_status(id, generation + 1), None);
+        assert_eq!(requests.take_status(id, generation), Some(STATUS));
+        assert_eq!(requests.take_status(id, generation), None);
+        let next = requests.insert(Owner(1), RequestState::Done(Ok(STATUS))).unwrap();
+        assert_eq!(next, id);
+        assert_eq!(requests.take_status(next, generation), None);
+    }
+
+    #[test]
+    fn a_request_in_use_and_a_failure_are_left_alone() {
+        let mut requests = Requests::new(Counted::default());
+        let id = requests.insert(Owner(1), RequestState::Done(Ok(STATUS))).unwrap();
+        let generation = requests.generation(id).unwrap();
+        requests.lend(id, true);
+        assert_eq!(requests.take_status(id, generation), None);
+        requests.lend(id, false);
+        requests.finish(id, Err(Fault::Cancelled));
+        assert_eq!(requests.take_status(id, generation), None);
+        assert!(requests.is_over(id));
+    }
+}
