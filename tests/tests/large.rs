@@ -1,8 +1,9 @@
 //! Messages that are announced and moved by one copy.
 
+use core::time::Duration;
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use fastrand::Rng;
 use strait::boot::SegmentConfig;

@@ -23,7 +23,7 @@ const FAR: usize = 1;
 /// contains that of reading the clock.
 const NEAR_MOST: u32 = 120;
 
-/// Number of the last lines whose median decides. One disturbed line says nothing.
+/// Number of the last lines of which the median decides. One disturbed line says nothing.
 const TIMED: usize = 3;
 
 /// Longest message of each class but the last, in bytes. For messages of one class, the same

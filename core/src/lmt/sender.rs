@@ -311,8 +311,8 @@ impl LmtSender {
         Ok(())
     }
 
-    /// Returns the next piece for the copy ring, or `None`. `is_inside` returns whether the receiver
-    /// waits inside the library, and `has_room` whether the ring has room for a chunk.
+    /// Returns the next piece for the copy ring, or `None`. `is_inside` returns whether the
+    /// receiver waits inside the library, and `has_room` whether the ring has room for a chunk.
     pub(crate) fn piece(
         &mut self,
         descriptor: &Descriptor,

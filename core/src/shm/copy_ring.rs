@@ -155,8 +155,8 @@ impl CopyRingPtr {
 ///
 /// let room = sender.room(0, 2)?.expect("the ring is empty");
 /// // Here the sender copies 5000 bytes into the two granules.
-/// let chunk =
-///     RingChunk { handle: 1, generation: 1, offset: 0, length: 5000, streamed: false, more: false };
+/// let (streamed, more) = (false, false);
+/// let chunk = RingChunk { handle: 1, generation: 1, offset: 0, length: 5000, streamed, more };
 /// sender.publish(room.count, chunk);
 ///
 /// let (granules, found) = receiver.peek()?.expect("a chunk has arrived");

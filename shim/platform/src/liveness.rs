@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use strait_core::layout::{Life, Liveness, Segment};
 
-/// Number of peers whose processes one check begins to watch. To open all at the first check would
+/// Number of peers that one check begins to watch. To open all at the first check would
 /// cost the ranks of a node a time that grows with the square of their number, at the start of the
 /// job.
 const NEW_PER_CHECK: u32 = 4;

@@ -260,7 +260,7 @@ fn look(
         let runs: Vec<_> = shape.runs().collect();
         match shape {
             Shape::Contiguous { .. } if (cut.length + after) % 2 == 0 => {
-                kept.got.push((std::mem::take(&mut found), expected[..cut.length].to_vec()));
+                kept.got.push((core::mem::take(&mut found), expected[..cut.length].to_vec()));
                 let memory = kept.got.last_mut().map(|(found, _)| memory_of(found));
                 let memory = memory.expect("just pushed");
                 // SAFETY: the vector keeps its memory until the synchronisation.

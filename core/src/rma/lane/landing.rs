@@ -1,4 +1,4 @@
-//! Short reads whose bytes the lane copies out of their slots when they are done.
+//! Short reads: the lane copies their bytes out of its slots when they are done.
 
 use super::{Lane, LaneError, SLOTS};
 use crate::buffer::Part;

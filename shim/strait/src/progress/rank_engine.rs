@@ -78,7 +78,7 @@ impl RankEngine {
         fn recv_lines(pattern: Pattern, buffer: &mut [u8]) -> Bypass;
         fn serve_lines() -> bool;
         fn is_over(id: RequestId) -> bool;
-        fn is_asking() -> bool;
+        fn is_transferring() -> bool;
         fn take_status(ticket: Ticket) -> Option<Status>;
         fn has_work_outside_lines() -> bool;
         fn others_have_lines(source: Rank) -> bool;

@@ -31,7 +31,7 @@ pub(super) struct WindowPart {
     pub(super) am_sender: Cell<AmSender>,
     /// True when an operation may complete after its call: by the device, or by messages.
     pub(super) completes_later: bool,
-    /// The stripes whose numbers this member may change by atomic instructions without the lock,
+    /// The stripes in which this member may change numbers by atomic instructions without the lock,
     /// while they are not revoked ([`strait_core::rma::StripeBias`]).
     pub(super) biased: Cell<u64>,
     /// Accumulates that wait for each other.

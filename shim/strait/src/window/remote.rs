@@ -2,7 +2,7 @@
 //!
 //! A put of few bytes returns at once, and the device completes it by the next flush. All other
 //! operations wait for the device here, because the origin's memory is borrowed only for the call.
-//! Those whose caller keeps the memory for longer are in [`super::started`].
+//! Those with memory that the caller keeps for longer are in [`super::started`].
 
 use core::ptr::NonNull;
 use std::collections::VecDeque;

@@ -196,7 +196,7 @@ impl World {
     #[inline]
     pub(crate) fn serve_lines_until<T>(&self, look: impl Fn() -> Option<T>) -> Option<T> {
         let engine = &self.engine;
-        if engine.has_thread() || engine.is_asking() {
+        if engine.has_thread() || engine.is_transferring() {
             return None;
         }
         for poll in 0..self.spin.polls() {

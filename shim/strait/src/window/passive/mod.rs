@@ -205,7 +205,7 @@ impl Window<'_> {
         self.end_lock(target, "unlock")
     }
 
-    /// Takes a shared lock whose word no member holds exclusively. Returns false if the lock is not
+    /// Takes a shared lock if no member holds it exclusively. Returns false if the lock is not
     /// free to share now, or is of another design; then nothing has changed.
     #[inline(always)]
     fn share_at_once(&self, lock: &LockTarget) -> bool {

@@ -20,8 +20,8 @@ const _: () = assert!(matches!(ALL[0], Rendezvous::Plain));
 /// the transfer that the library chooses. Its place is behind those of [`ALL`].
 pub(super) const FORCED: &str = "cma_shared";
 
-/// Activates the setting at this place in [`ALL`], or [`FORCED`], for later operations of this rank.
-/// Returns the endpoint of the measurement `number`.
+/// Activates the setting at this place in [`ALL`], or [`FORCED`], for later operations of this
+/// rank. Returns the endpoint of the measurement `number`.
 ///
 /// The library's estimates from these messages apply to this setting and this measurement alone.
 pub(super) fn endpoint<'world>(
