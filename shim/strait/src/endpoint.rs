@@ -445,10 +445,13 @@ impl<'world> Endpoint<'world> {
                 found = received;
             }
         }
-        for look in 0..self.world.spin().polls() {
+        let (mut look, polls) = (0, self.world.spin().polls());
+        // Each result is looked at, that of the last poll too: the message may be in `bytes`.
+        loop {
             match found {
                 Bypass::Received(status) => return Ok(status),
                 Bypass::Closed => break,
+                Bypass::Nothing if look >= polls => break,
                 Bypass::Nothing if look % POLLS_PER_QUEUE != 0 => {
                     engine.prefetch_next(source, bytes.len());
                     finish_look();
@@ -465,6 +468,7 @@ impl<'world> Endpoint<'world> {
                 Bypass::Nothing if engine.others_have_lines(source) => break,
                 Bypass::Nothing => spin_hint(),
             }
+            look += 1;
             found = engine.recv_short(source, want, bytes);
             if found == Bypass::Closed {
                 if let Some(status) = self.recv_straight(bytes, source, tag) {

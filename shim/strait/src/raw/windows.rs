@@ -17,7 +17,7 @@ pub trait RawWindow: sealed::Sealed {
     ///
     /// # Safety
     ///
-    /// The caller meets the contract of [`RawEndpoint::begin_send`].
+    /// The caller meets the contract of [`super::RawEndpoint::begin_send`].
     unsafe fn begin_put(
         &self,
         data: Part,
@@ -33,7 +33,7 @@ pub trait RawWindow: sealed::Sealed {
     ///
     /// # Safety
     ///
-    /// The caller meets the contract of [`RawEndpoint::begin_recv`].
+    /// The caller meets the contract of [`super::RawEndpoint::begin_recv`].
     unsafe fn begin_get(
         &self,
         buffer: Part,

@@ -181,3 +181,22 @@ fn a_rank_that_leaves_rings_few_and_one_that_dies_rings_all() {
         assert_eq!(bells.iter().filter(|bell| !bell.is_wanted()).count(), rung);
     }
 }
+
+/// The first look of a receive may find the message. With more ranks than processors it is the
+/// only one before the receive is posted.
+#[test]
+fn a_message_is_received_by_a_rank_that_does_not_poll() {
+    let mut worlds = World::in_process(2).unwrap();
+    worlds[1].spin = SpinLimits::none();
+    let endpoints = [worlds[0].endpoint(), worlds[1].endpoint()];
+    for number in 0..20_u64 {
+        // One of them is unexpected when the other is received.
+        endpoints[0].send(&[number], 1, 7).unwrap();
+        endpoints[0].send(&[number + 100], 1, 8).unwrap();
+        for (tag, sent) in [(8, number + 100), (7, number)] {
+            let mut found = [0_u64];
+            endpoints[1].recv(&mut found, 0, tag).unwrap();
+            assert_eq!(found, [sent]);
+        }
+    }
+}
