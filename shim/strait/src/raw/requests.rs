@@ -33,8 +33,8 @@ pub trait RawRequests: sealed::Sealed {
     /// anything else has to be done.
     fn wait_in_lines(&self, ticket: Ticket) -> Option<Status>;
 
-    /// Ends the claims of all operations of this trait's and [`super::RawEndpoint`]'s that are not over,
-    /// and forgets their requests.
+    /// Ends the claims of all operations of this trait's and [`super::RawEndpoint`]'s that are not
+    /// over, and forgets their requests.
     fn settle_requests(&self);
 }
 
