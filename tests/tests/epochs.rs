@@ -202,6 +202,8 @@ fn reach_a_target_that_never_polls(window: &Window<'_>) {
         // The origin itself accumulates so few bytes.
         window.accumulate(&[1_u64, 1], 1, 16, Op::Sum).unwrap();
     }
+    // A get is not ordered behind accumulates without a synchronisation (MPI-4.1 §12.7.2).
+    window.flush(1).unwrap();
     let mut found = [0_u64; 3];
     window.get(&mut found, 1, 8).unwrap();
     assert_eq!(found, [105, 1, 1]);

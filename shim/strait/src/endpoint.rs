@@ -437,13 +437,10 @@ impl<'world> Endpoint<'world> {
     fn recv_longer(&self, bytes: &mut [u8], source: Rank, tag: Tag) -> Result<Status, Error> {
         let (want, engine) = (Want::new(self.context, tag), self.world.engine());
         let pattern = self.pattern(source, tag);
-        let mut found = engine.recv_lines(pattern, bytes);
-        if found == Bypass::Closed {
-            // A parcel, or nothing that a poll finds.
-            if let received @ Bypass::Received(_) = engine.recv_medium(source, want, bytes) {
-                found = received;
-            }
+        if let Some(status) = self.recv_straight(bytes, source, tag) {
+            return Ok(status);
         }
+        let mut found = engine.recv_lines(pattern, bytes);
         let (mut look, polls) = (0, self.world.spin().polls());
         // Each result is looked at, that of the last poll too: the message may be in `bytes`.
         loop {
