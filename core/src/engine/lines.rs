@@ -281,6 +281,13 @@ impl<M: Memory + Clone> Engine<M> {
             || self.has_queued()
     }
 
+    /// Returns whether a message waits that no receive has taken.
+    #[inline(always)]
+    #[must_use]
+    pub const fn has_unexpected(&self) -> bool {
+        !self.unexpected.is_empty()
+    }
+
     /// Returns whether a source other than `source` has a packet in lines.
     #[inline(always)]
     #[must_use]

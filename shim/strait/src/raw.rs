@@ -222,10 +222,9 @@ impl RawEndpoint for Endpoint<'_> {
 
     #[inline(always)]
     unsafe fn begin_recv_short(&self, buffer: Part, source: Rank, tag: Tag) -> ReceivedShort {
-        let pattern = self.pattern(source, tag);
         // SAFETY: the caller guarantees the same (contract of `begin_recv_short`), and the engine's
         // claim ends with the operation.
-        unsafe { self.world().engine().irecv_short(pattern, buffer, Owner::UNSCOPED) }
+        unsafe { self.irecv_short(Owner::UNSCOPED, buffer, source, tag) }
     }
 
     #[inline(always)]

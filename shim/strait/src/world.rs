@@ -67,6 +67,8 @@ pub struct World {
     call_timer: Cell<CallTimer>,
     /// Time of the last check in a wait which ranks are alive.
     checked: Cell<Option<Instant>>,
+    /// See [`World::serves_windows`].
+    serves_windows: Cell<bool>,
     /// Work of the embedder, called while a wait finds nothing to do.
     idle: Option<Box<dyn Fn() + Send>>,
     /// The meeting points of all ranks, by context ([`crate::Endpoint::barrier`]).
@@ -148,6 +150,7 @@ impl World {
             spin,
             call_timer: Cell::new(CallTimer::new()),
             checked: Cell::new(Some(Instant::now())),
+            serves_windows: Cell::new(false),
             idle: None,
             meetings: RefCell::default(),
             groups: RefCell::default(),
@@ -408,12 +411,25 @@ impl World {
         &self,
         act: impl FnOnce(&mut WindowLockManagers) -> R,
     ) -> R {
-        act(&mut self.lock_progress().windows().lock_managers)
+        let mut progress = self.lock_progress();
+        let result = act(&mut progress.windows().lock_managers);
+        self.serves_windows.set(progress.windows().is_open());
+        result
     }
 
     /// Runs `act` on this rank's windows by messages.
     pub(crate) fn with_baselines<R>(&self, act: impl FnOnce(&mut Baselines) -> R) -> R {
-        act(&mut self.lock_progress().windows().baselines)
+        let mut progress = self.lock_progress();
+        let result = act(&mut progress.windows().baselines);
+        self.serves_windows.set(progress.windows().is_open());
+        result
+    }
+
+    /// Returns whether other ranks may send this one messages for its windows. Only rounds of
+    /// progress serve them, so calls that find what they want must not go without.
+    #[inline(always)]
+    pub(crate) fn serves_windows(&self) -> bool {
+        self.serves_windows.get()
     }
 
     /// Makes one [round](crate::progress) of progress. Returns whether anything moved.

@@ -196,7 +196,7 @@ impl World {
     #[inline]
     pub(crate) fn serve_lines_until<T>(&self, look: impl Fn() -> Option<T>) -> Option<T> {
         let engine = &self.engine;
-        if engine.has_thread() || engine.is_transferring() {
+        if engine.has_thread() || engine.is_transferring() || self.serves_windows() {
             return None;
         }
         for poll in 0..self.spin.polls() {
