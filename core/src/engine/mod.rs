@@ -252,6 +252,8 @@ pub struct Engine<M: Memory + Clone> {
     transfers: Transfers<M>,
     network: Network<M>,
     stopped: bool,
+    /// Whether a receive from any source took from the queue first, and may not do so next time.
+    queue_is_next: bool,
     any_gone: bool,
     memory: M,
 }
@@ -307,6 +309,7 @@ impl<M: Memory + Clone> Engine<M> {
             pulls: PullRequests::new(memory.clone()),
             network: Network::new(&memory, ranks)?,
             stopped: false,
+            queue_is_next: false,
             any_gone: false,
             segment,
             rank,

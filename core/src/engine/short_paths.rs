@@ -324,6 +324,16 @@ impl ShortPaths {
         if by_baton { self.baton.holds(length) } else { self.fastbox_in.holds(length) }
     }
 
+    /// Fetches the lines of the next packet, of `length` bytes, if they may be far. Returns whether
+    /// they are in a row.
+    #[inline(always)]
+    pub(super) fn prepare_to_read(&self, by_baton: bool, length: usize) -> bool {
+        if by_baton && length > SHORT_MAX {
+            self.baton.prefetch(length);
+        }
+        by_baton || self.fastbox_in.straight(length).is_some()
+    }
+
     /// Fetches the lines of the next packet of `length` bytes, which the baton has.
     #[inline(always)]
     pub(super) fn prefetch(&self, length: usize) {
@@ -356,7 +366,9 @@ impl ShortPaths {
     /// Ends the reading of the next packet from the peer.
     #[inline(always)]
     pub(super) fn release_next(&mut self, by_baton: bool, length: usize) {
-        if by_baton {
+        if length <= SHORT_MAX {
+            self.release_short(by_baton);
+        } else if by_baton {
             self.baton.release();
         } else {
             self.fastbox_in.release(length);
