@@ -55,7 +55,7 @@ impl Endpoint<'_> {
         }
     }
 
-    /// Starts a receive whose message is short or arrives later, without a round of progress.
+    /// Starts a receive of a message that is short or arrives later, without a round of progress.
     ///
     /// # Safety
     ///
