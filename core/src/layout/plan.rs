@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::{PAGE, RankBlock, SegmentHeader};
+use super::{PAGE, PairCounters, RankBlock, RankRecord, SegmentHeader};
 use crate::shm::{BarrierSlot, Cell, Descriptor, FlowWords, GRANULE, GranuleHead, Line, PieceMark};
 use crate::sync::CACHE_LINE;
 use crate::wire::{PARCEL, PARCELS_MAX, PIECES_MAX};
@@ -71,6 +71,8 @@ pub struct SegmentPlan {
     flows: usize,
     flow_stride: usize,
     descriptors: usize,
+    records: usize,
+    record_stride: usize,
     cells: usize,
     cell_stride: usize,
     pairs: usize,
@@ -138,10 +140,15 @@ impl SegmentPlan {
             ranks.checked_mul(size_of::<FlowWords>())?.checked_next_multiple_of(CACHE_LINE)?;
         let descriptors =
             ranks.checked_mul(flow_stride)?.checked_add(flows)?.checked_next_multiple_of(PAGE)?;
-        let cells = ranks
+        let records = ranks
             .checked_mul(DESCRIPTORS_PER_RANK as usize * size_of::<Descriptor>())?
             .checked_add(descriptors)?
             .checked_next_multiple_of(PAGE)?;
+        let record_stride = ranks
+            .checked_mul(size_of::<PairCounters>())?
+            .checked_add(size_of::<RankRecord>())?
+            .checked_next_multiple_of(PAGE)?;
+        let cells = ranks.checked_mul(record_stride)?.checked_add(records)?;
         let pairs = ranks
             .checked_mul(config.cells_per_rank as usize)?
             .checked_mul(cell_stride)?
@@ -168,6 +175,8 @@ impl SegmentPlan {
             flows,
             flow_stride,
             descriptors,
+            records,
+            record_stride,
             cells,
             cell_stride,
             pairs,
@@ -200,15 +209,17 @@ impl SegmentPlan {
         self.flows
     }
 
-    /// Returns the offset and length in bytes of the three ranges that only `rank` and its peers
-    /// use: its flows, its descriptors, its cells. Memory must back them on the rank's node.
+    /// Returns the offset and length in bytes of the four ranges that only `rank` and its peers
+    /// use: its flows, its descriptors, its records for observers, its cells. Memory must back them
+    /// on the rank's node.
     #[must_use]
-    pub const fn own_ranges(&self, rank: u32) -> [(usize, usize); 3] {
+    pub const fn own_ranges(&self, rank: u32) -> [(usize, usize); 4] {
         let SegmentConfig { cells_per_rank, .. } = self.config;
         let descriptors = self.descriptor(rank, 0);
         [
             (self.flow(rank, 0), self.flow_stride),
             (descriptors, self.descriptor(rank + 1, 0) - descriptors),
+            (self.record(rank), self.record_stride),
             (self.cell(rank * cells_per_rank), cells_per_rank as usize * self.cell_stride),
         ]
     }
@@ -272,6 +283,18 @@ impl SegmentPlan {
     pub(super) const fn descriptor(&self, rank: u32, number: u32) -> usize {
         let descriptor = rank as usize * DESCRIPTORS_PER_RANK as usize + number as usize;
         self.descriptors + descriptor * size_of::<Descriptor>()
+    }
+
+    /// Returns the offset of what `rank`, which is less than `ranks`, leaves for observers.
+    #[inline(always)]
+    pub(super) const fn record(&self, rank: u32) -> usize {
+        self.records + rank as usize * self.record_stride
+    }
+
+    /// Returns the offset of the counters of `rank` about `peer`; both are in range.
+    #[inline(always)]
+    pub(super) const fn counters(&self, rank: u32, peer: u32) -> usize {
+        self.record(rank) + size_of::<RankRecord>() + peer as usize * size_of::<PairCounters>()
     }
 
     /// Returns the offset of the cell with the zero-based number `cell`.
@@ -430,7 +453,9 @@ mod tests {
             assert!(plan.barrier_slot(BARRIER_SLOTS) <= plan.flow(0, 0));
             assert!(plan.flow(0, ranks) <= plan.flow(1, 0));
             assert!(plan.flow(ranks, 0) <= plan.descriptor(0, 0));
-            assert!(plan.descriptor(ranks, 0) <= plan.cell(0));
+            assert!(plan.descriptor(ranks, 0) <= plan.record(0));
+            assert!(plan.counters(0, ranks) <= plan.record(1));
+            assert!(plan.record(ranks) <= plan.cell(0));
             assert!(plan.cell(plan.cells()) <= plan.resident_bytes());
             assert_eq!(plan.pair_range(0, 0).0, plan.resident_bytes());
             assert_eq!(plan.pair_range(0, ranks - 1), plan.pair_range(ranks - 1, 0));
@@ -465,7 +490,7 @@ mod tests {
     #[test]
     fn memory_is_what_the_layout_page_says() {
         let two = SegmentPlan::new(SegmentConfig::new(2)).unwrap();
-        assert_eq!(two.bytes_with_active_pairs(0), 2_150_400);
+        assert_eq!(two.bytes_with_active_pairs(0), 2_174_976);
         assert_eq!(two.bytes_with_active_pairs(1) - two.bytes_with_active_pairs(0), 8192);
         assert_eq!(two.parcel_bytes(), 135_168);
         assert_eq!(two.ring_bytes(), 1_069_056);

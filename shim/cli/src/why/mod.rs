@@ -3,6 +3,7 @@
 //! The ranks do not take part: what they wait for is in their segment, and other processes of the
 //! same user may read it. So this works on ranks that wait, compute, are stopped, or were killed.
 
+mod clues;
 mod graph;
 mod report;
 mod view;
@@ -78,7 +79,10 @@ impl Why {
                       version of Strait";
         match (self.job, self.pid) {
             (Some(id), _) => format!("no job {id:x} is running here: {reason}"),
-            (_, Some(pid)) => format!("process {pid} belongs to no job of Strait: {reason}"),
+            (_, Some(pid)) => match observe::refusals(pid).first() {
+                Some(refusal) => format!("the segment of process {pid} cannot be read: {refusal}"),
+                None => format!("process {pid} belongs to no job of Strait: {reason}"),
+            },
             (None, None) => format!("no job of Strait is running here: {reason}"),
         }
     }

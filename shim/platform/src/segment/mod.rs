@@ -32,7 +32,7 @@ use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 use strait_core::layout::{
-    HUGE_PAGE, RankBlock, Segment, SegmentConfig, SegmentHeader, SegmentPlan,
+    HUGE_PAGE, RankBlock, RankRecord, Segment, SegmentConfig, SegmentHeader, SegmentPlan,
 };
 
 use crate::nodes::{Nodes, Rank};
@@ -134,7 +134,7 @@ impl SegmentMap {
     pub(crate) fn of_process(process: u32, rank: u32) -> Option<Self> {
         Self::paths_of(process).find_map(|path| {
             let file = File::options().read(true).write(true).open(path).ok()?;
-            let (_, map) = Self::observe(file)?;
+            let (_, map) = Self::observe(file).ok()?;
             let is_ours =
                 rank < map.ranks() && map.rank_block(rank).liveness.process().0 == process;
             is_ours.then_some(map)
@@ -146,13 +146,17 @@ impl SegmentMap {
         memfds_of(process).map(|(_, path)| path)
     }
 
-    /// Maps a segment for an observer, and returns it with the nonce of its job. Returns `None` if
-    /// the file is no segment of this version.
-    pub(crate) fn observe(file: File) -> Option<(u64, Self)> {
+    /// Maps a segment for an observer, and returns it with the nonce of its job.
+    ///
+    /// # Errors
+    ///
+    /// `None` if the file is no segment; [`SegmentError`] if it is one that cannot be used, such as
+    /// one of another version.
+    pub(crate) fn observe(file: File) -> Result<(u64, Self), Option<SegmentError>> {
         let mut start = [0; size_of::<SegmentHeader>()];
-        file.read_exact_at(&mut start, 0).ok()?;
-        let nonce = SegmentHeader::nonce_of(&start)?;
-        Some((nonce, Self::attach(file.into(), nonce, 0).ok()?))
+        file.read_exact_at(&mut start, 0).map_err(|_| None)?;
+        let nonce = SegmentHeader::nonce_of(&start).ok_or(None)?;
+        Ok((nonce, Self::attach(file.into(), nonce, 0)?))
     }
 
     /// Returns a view of the segment that does not borrow `self`.
@@ -185,6 +189,16 @@ impl SegmentMap {
     #[inline]
     pub fn rank_block(&self, rank: Rank) -> &RankBlock {
         self.segment.rank_block(rank)
+    }
+
+    /// Returns what `rank` leaves for observers, besides its wait record.
+    ///
+    /// # Panics
+    ///
+    /// If `rank` is out of range.
+    #[inline]
+    pub fn rank_record(&self, rank: Rank) -> &RankRecord {
+        self.segment.rank_record(rank)
     }
 
     /// Returns the length of the mapping in bytes.

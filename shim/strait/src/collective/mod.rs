@@ -356,6 +356,11 @@ impl<'world> Group<'world> {
         allreduce(self.team(), data, op)
     }
 
+    /// Returns the number that distinguishes this group from others, equal for all members.
+    pub(crate) const fn number(&self) -> u32 {
+        self.tag
+    }
+
     fn team(&self) -> Team<'_> {
         let members = Members::List(&self.ranks);
         Team::new(self.endpoint.world(), self.endpoint.context(), self.tag, members, self.place)

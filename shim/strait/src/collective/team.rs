@@ -3,7 +3,7 @@
 use bytemuck::{AnyBitPattern, NoUninit};
 use strait_core::buffer::Cursor;
 use strait_core::engine::{Bypass, Fault, Gone, Owner, Received, RequestId, SendMode, Sent, Want};
-use strait_core::layout::{Call, Wait};
+use strait_core::layout::{Call, RankSet, Wait};
 use strait_core::matching::Pattern;
 use strait_core::sync::spin_hint;
 use strait_core::wire::Key;
@@ -91,8 +91,10 @@ impl<'a> Team<'a> {
     }
 
     /// Describes the wait of a member for a barrier in the segment.
-    pub(super) const fn barrier_wait(&self) -> Wait {
-        Wait { context: Some(self.context), ..Wait::new(Call::Barrier) }
+    pub(super) fn barrier_wait(&self) -> Wait {
+        let others = RankSet::of(self.others());
+        let tag = Some(self.tag).filter(|tag| *tag != 0);
+        Wait { context: Some(self.context), tag, others, ..Wait::new(Call::Barrier) }
     }
 
     /// Returns true when all members are on one node, so that they can meet in its segment.
