@@ -116,7 +116,8 @@ pub struct Wait {
     pub over: Option<(u32, u32)>,
     /// What keeps a send from going on.
     pub stage: Option<SendState>,
-    /// Number of the window, in a call on a window. Members of a window agree on it.
+    /// Number of the window, in a call on a window. Members of a window agree on it. The upper half
+    /// is the number of its group.
     pub window: Option<u32>,
     /// The rank whose part of the window is meant, where another rank has to act.
     pub target: Option<u32>,
@@ -320,7 +321,11 @@ impl fmt::Display for Wait {
             f.write_fmt(words)
         };
         if let Some(window) = window {
-            list(f, format_args!("window {window}"))?;
+            let (group, number) = (window >> 16, window & 0xffff);
+            list(f, format_args!("window {group}.{number}"))?;
+            if call == Call::Barrier {
+                f.write_str(" (fence, free)")?;
+            }
         }
         if let Some(target) = target {
             list(f, format_args!("target {target}"))?;

@@ -4,6 +4,7 @@ use core::time::Duration;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use strait::{Assert, LockType, Window, World};
 
@@ -18,14 +19,16 @@ const HANG: &str = "WHY_HANG";
 struct Hang {
     name: &'static str,
     ranks: u32,
-    act: fn(&World),
+    act: fn(World),
+    /// Options of `strait run`.
+    options: &'static [&'static str],
     /// The cause in the JSON output, with the ranks that it names; `slow` for a rank that computes.
     cause: (&'static str, &'static [u32]),
     /// Words of the sentences about the ranks.
     words: &'static [&'static str],
 }
 
-const HANGS: [Hang; 9] = [
+const HANGS: [Hang; 19] = [
     Hang {
         name: "sends_of_large_messages",
         ranks: 2,
@@ -33,6 +36,7 @@ const HANGS: [Hang; 9] = [
             let (to, large) = (1 - world.rank(), vec![0_u8; 8 << 20]);
             let _ = world.endpoint().send(&large, to, 7);
         },
+        options: &[],
         cause: ("knot", &[0, 1]),
         words: &["send: destination 1, tag 7", "no rank receives these messages"],
     },
@@ -45,8 +49,12 @@ const HANGS: [Hang; 9] = [
             }
             let _ = world.endpoint().recv(&mut [0_u8; 8], 1 - world.rank(), 7);
         },
+        options: &[],
         cause: ("knot", &[0, 1]),
-        words: &["recv: source 0, tag 7", "has not sent"],
+        words: &[
+            "recv: source 0, tag 7",
+            "rank 1 waits for tag 7 from rank 0; rank 0 has sent tag 8, once",
+        ],
     },
     Hang {
         name: "a_ring_of_receives",
@@ -55,6 +63,7 @@ const HANGS: [Hang; 9] = [
             let from = (world.rank() + 1) % world.size();
             let _ = world.endpoint().recv(&mut [0_u8; 8], from, 7);
         },
+        options: &[],
         cause: ("knot", &[0, 1, 2]),
         words: &["recv: source 1", "recv: source 2", "recv: source 0"],
     },
@@ -72,8 +81,9 @@ const HANGS: [Hang; 9] = [
             }
             let _ = world.endpoint().recv(&mut [0_u8; 8], 1 - world.rank(), 7);
         },
+        options: &[],
         cause: ("knot", &[0, 1]),
-        words: &["recv: source 1, tag 7"],
+        words: &["recv: source 1, tag 7", "rank 0 has taken all that rank 1 has sent"],
     },
     Hang {
         name: "a_member_that_misses_in_a_barrier",
@@ -85,8 +95,9 @@ const HANGS: [Hang; 9] = [
                 let _ = world.endpoint().recv(&mut [0_u8; 8], 0, 7);
             }
         },
+        options: &[],
         cause: ("knot", &[0, 2]),
-        words: &["recv: source 0, tag 7"],
+        words: &["recv: source 0, tag 7", "rank 2 is not in the collective operation"],
     },
     Hang {
         name: "locks_in_another_order",
@@ -99,8 +110,9 @@ const HANGS: [Hang; 9] = [
             window.lock(LockType::Exclusive, 1 - first, Assert::NONE).unwrap();
             let _ = window.put(&[1_u8], 1 - first, 0);
         },
+        options: &[],
         cause: ("knot", &[0, 1]),
-        words: &["lock of a window's target", "holds a lock that another wants"],
+        words: &["target 0, held by rank 0", "target 1, held by rank 1", "holds a lock"],
     },
     Hang {
         name: "starts_without_posts",
@@ -111,6 +123,7 @@ const HANGS: [Hang; 9] = [
             let _ = window.put(&[1_u8], 1 - world.rank(), 0);
             let _ = window.complete();
         },
+        options: &[],
         cause: ("knot", &[0, 1]),
         words: &["the post of a window's target"],
     },
@@ -124,8 +137,9 @@ const HANGS: [Hang; 9] = [
                 std::thread::sleep(Duration::from_secs(600));
             }
         },
+        options: &[],
         cause: ("slow", &[1]),
-        words: &["computes"],
+        words: &["computes", "thread "],
     },
     Hang {
         name: "a_stopped_rank",
@@ -134,17 +148,175 @@ const HANGS: [Hang; 9] = [
             if world.rank() == 0 {
                 let _ = world.endpoint().recv(&mut [0_u8; 8], 1, 7);
             } else {
-                rustix::process::kill_process(
-                    rustix::process::getpid(),
-                    rustix::process::Signal::STOP,
-                )
-                .unwrap();
+                kill(Signal::STOP);
             }
         },
+        options: &[],
         cause: ("rank", &[1]),
         words: &["is stopped"],
     },
+    Hang {
+        name: "a_message_from_another_source",
+        ranks: 3,
+        act: |world| {
+            if world.rank() == 0 {
+                world.endpoint().send(&[0_u8; 8], 1, 7).unwrap();
+            }
+            let from = [1, 2, 1][world.rank() as usize];
+            let _ = world.endpoint().recv(&mut [0_u8; 8], from, 7);
+        },
+        options: &[],
+        cause: ("knot", &[1, 2]),
+        words: &["rank 1 waits for tag 7 from rank 2; rank 0 has sent that tag, once"],
+    },
+    Hang {
+        name: "exposures_that_wait_for_each_other",
+        ranks: 2,
+        act: |world| {
+            let window = Window::builder(world.endpoint()).allocate(64).unwrap();
+            window.post(&[1 - world.rank()], Assert::NONE).unwrap();
+            let _ = window.wait();
+            let _ = window.start(&[1 - world.rank()], Assert::NONE);
+        },
+        options: &[],
+        cause: ("knot", &[0, 1]),
+        words: &["the end of an exposure epoch", "window "],
+    },
+    Hang {
+        name: "a_fence_that_a_rank_leaves_out",
+        ranks: 2,
+        act: |world| {
+            let window = Window::builder(world.endpoint()).allocate(64).unwrap();
+            window.fence(Assert::NONE).unwrap();
+            if world.rank() == 0 {
+                let _ = window.fence(Assert::NONE);
+            } else {
+                let _ = world.endpoint().recv(&mut [0_u8; 8], 0, 7);
+            }
+        },
+        options: &[],
+        cause: ("knot", &[0, 1]),
+        words: &["rank 1 is not in the barrier of window", "recv: source 0, tag 7", "fence"],
+    },
+    Hang {
+        name: "a_killed_rank",
+        ranks: 3,
+        act: |world| {
+            if world.rank() == 1 {
+                kill(Signal::KILL);
+            }
+            let any = strait::Source::Any;
+            let _ = world.endpoint().recv(&mut [0_u8; 8], any, 7);
+        },
+        options: &["--keep-going"],
+        cause: ("knot", &[0, 2]),
+        words: &["recv: source any, tag 7", "was killed or has crashed"],
+    },
+    Hang {
+        name: "no_room_for_unexpected_messages",
+        ranks: 2,
+        act: |world| {
+            let _ = match world.rank() {
+                0 => (0..1000).try_for_each(|_| world.endpoint().send(&[0_u8; 4096], 1, 7)),
+                _ => world.endpoint().recv(&mut [0_u8; 8], 0, 8).map(drop),
+            };
+        },
+        options: &["-x", "STRAIT_UNEXPECTED_MAX=65536"],
+        cause: ("knot", &[0, 1]),
+        words: &[
+            "send: destination 1, tag 7",
+            "rank 1 waits for tag 8 from rank 0; rank 0 has sent tag 7",
+            "STRAIT_UNEXPECTED_MAX",
+        ],
+    },
+    Hang {
+        name: "a_rank_that_leaves_too_early",
+        ranks: 2,
+        act: |world| {
+            if world.rank() == 1 {
+                let large = vec![0_u8; 8 << 20];
+                let _ = world.endpoint().scope(|scope| scope.isend(&large, 0, 8).map(drop));
+                let _ = world.finalize();
+            } else {
+                let _ = world.endpoint().recv(&mut [0_u8; 8], 1, 7);
+            }
+        },
+        options: &[],
+        cause: ("knot", &[0, 1]),
+        words: &["finalize", "rank 0 waits for tag 7 from rank 1; rank 1 has sent tag 8, once"],
+    },
+    Hang {
+        name: "a_message_longer_than_its_receive",
+        ranks: 2,
+        act: |world| {
+            let endpoint = world.endpoint();
+            if world.rank() == 0 {
+                endpoint.send(&[0_u8; 64], 1, 7).unwrap();
+            } else {
+                endpoint.recv(&mut [0_u8; 8], 0, 7).unwrap_err();
+            }
+            let _ = endpoint.recv(&mut [0_u8; 8], 1 - world.rank(), 7);
+        },
+        options: &[],
+        cause: ("knot", &[0, 1]),
+        words: &["a receive of rank 1 has failed", "tag 7) has 64 bytes, its buffer 8"],
+    },
+    Hang {
+        name: "a_wait_for_one_of_several",
+        ranks: 3,
+        act: |world| {
+            let endpoint = world.endpoint();
+            if world.rank() == 0 {
+                let (mut one, mut two) = ([0_u8; 8], [0_u8; 8]);
+                let _ = endpoint.scope(|scope| {
+                    let mut all = [scope.irecv(&mut one, 1, 7)?, scope.irecv(&mut two, 2, 8)?];
+                    strait::wait_any(&mut all)
+                });
+            } else {
+                let _ = endpoint.recv(&mut [0_u8; 8], 0, 7);
+            }
+        },
+        options: &[],
+        cause: ("knot", &[0, 1, 2]),
+        words: &["0 of 2 are complete", "recv: source 1, tag 7", "recv: source 2, tag 8"],
+    },
+    Hang {
+        name: "a_lock_whose_holder_waits",
+        ranks: 2,
+        act: |world| {
+            let window = Window::builder(world.endpoint()).allocate(64).unwrap();
+            if world.rank() == 0 {
+                window.lock(LockType::Shared, 0, Assert::NONE).unwrap();
+                window.flush(0).unwrap();
+                world.endpoint().send(&[0_u8; 8], 1, 1).unwrap();
+                let _ = world.endpoint().recv(&mut [0_u8; 8], 1, 7);
+            } else {
+                world.endpoint().recv(&mut [0_u8; 8], 0, 1).unwrap();
+                window.lock(LockType::Exclusive, 0, Assert::NONE).unwrap();
+                let _ = window.put(&[1_u8], 0, 0);
+            }
+        },
+        options: &[],
+        cause: ("knot", &[0, 1]),
+        words: &["lock of a window's target", "recv: source 1, tag 7"],
+    },
+    Hang {
+        name: "receives_between_nodes",
+        ranks: 2,
+        act: |world| {
+            let _ = world.endpoint().recv(&mut [0_u8; 8], 1 - world.rank(), 7);
+        },
+        options: &["--nodes", "2"],
+        cause: ("knot", &[0, 1]),
+        words: &["recv: source 0, tag 7", "recv: source 1, tag 7"],
+    },
 ];
+
+/// Sends a signal to this process, and does nothing more.
+fn kill(signal: Signal) {
+    rustix::process::kill_process(rustix::process::getpid(), signal).unwrap();
+    std::thread::sleep(Duration::from_secs(600));
+}
 
 /// A launcher, which is killed with its ranks when the test ends.
 struct Running(Child);
@@ -205,16 +377,17 @@ fn go_on(world: &World) {
 }
 
 /// Starts a job of ranks that do what this name says.
-fn start(name: &str, ranks: u32) -> Running {
+fn start(name: &str, ranks: u32, options: &[&str]) -> Running {
     let mut command = Command::new(env!("CARGO_BIN_EXE_strait"));
-    command.args(["run", "-n", &ranks.to_string()]).arg(std::env::current_exe().unwrap());
+    command.args(["run", "-n", &ranks.to_string()]).args(options);
+    command.arg(std::env::current_exe().unwrap());
     command.args(["--ignored", "--exact", "a_rank_of_a_job_that_hangs"]).env(HANG, name);
     Running(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
 }
 
 #[test]
 fn no_rank_of_a_healthy_job_is_accused() {
-    let job = start(HEALTHY, 4);
+    let job = start(HEALTHY, 4, &[]);
     let begin = Instant::now();
     let mut looks = 0;
     while looks < 20 {
@@ -227,15 +400,20 @@ fn no_rank_of_a_healthy_job_is_accused() {
 
 #[test]
 fn each_hang_is_named_with_its_ranks_and_its_cause() {
-    let mut open: Vec<_> = HANGS.iter().map(|hang| (hang, start(hang.name, hang.ranks))).collect();
+    let mut open: Vec<_> =
+        HANGS.iter().map(|hang| (hang, start(hang.name, hang.ranks, hang.options))).collect();
     let begin = Instant::now();
     while !open.is_empty() {
+        let mut late = Vec::new();
         open.retain(|(hang, launcher)| {
             let seen = why(launcher);
-            let is_late = begin.elapsed() > TIME_LIMIT;
-            assert!(names(hang, &seen) || !is_late, "{}: {seen:#}", hang.name);
-            !names(hang, &seen)
+            let is_named = names(hang, &seen);
+            if !is_named && begin.elapsed() > TIME_LIMIT {
+                late.push(format!("{}: {seen:#}", hang.name));
+            }
+            !is_named
         });
+        assert!(late.is_empty(), "{}", late.join("\n"));
     }
 }
 
@@ -245,7 +423,7 @@ fn a_rank_of_a_job_that_hangs() {
     let Ok(name) = std::env::var(HANG) else { return };
     let world = World::init().unwrap();
     match HANGS.iter().find(|hang| hang.name == name) {
-        Some(hang) => (hang.act)(&world),
+        Some(hang) => (hang.act)(world),
         None => go_on(&world),
     }
     // Whichever call comes back stays in the job until the job is killed.

@@ -93,7 +93,8 @@ fn of_traffic(view: &JobView, rank: u32, peer: u32) -> Option<String> {
     match (sent, received) {
         (0, 0) => Some(format!("rank {peer} has sent nothing to rank {rank} so far")),
         (sent, received) if sent == received => Some(format!(
-            "rank {rank} has taken all that rank {peer} has sent ({sent} packets): an earlier \
+            "rank {rank} has taken all that rank {peer} has sent ({sent} packets, those of \
+             collective calls included): an earlier \
              receive, such as one with a wildcard, may have taken the message"
         )),
         _ => None,
@@ -113,13 +114,20 @@ fn of_send(view: &JobView, wait: Wait) -> Option<String> {
     })
 }
 
-/// Names the members that are not in the barrier in which others wait.
+/// Names the members that are not in the collective call in which others wait for them.
 fn of_barriers(view: &JobView, ranks: &[u32]) -> Vec<String> {
     let activities = view.activities();
     let lines = ranks.iter().filter_map(|rank| {
         let missing = missing(&activities, *rank);
         let verb = if missing.len() == 1 { "is" } else { "are" };
-        (!missing.is_empty()).then(|| format!("{} {verb} not in the barrier", list(&missing)))
+        let call = match activities[*rank as usize] {
+            Activity::Waits { wait: Wait { window: Some(window), .. }, .. } => {
+                format!("barrier of window {}.{}", window >> 16, window & 0xffff)
+            }
+            Activity::Waits { wait: Wait { call: Call::Barrier, .. }, .. } => "barrier".to_owned(),
+            _ => format!("collective operation in which rank {rank} waits for it"),
+        };
+        (!missing.is_empty()).then(|| format!("{} {verb} not in the {call}", list(&missing)))
     });
     lines.collect()
 }

@@ -126,11 +126,13 @@ fn need(ranks: &[Activity], rank: u32) -> Need {
 /// Returns the members of a collective call in which `rank` waits that are not in it.
 pub(super) fn missing(ranks: &[Activity], rank: u32) -> Vec<u32> {
     match ranks[rank as usize] {
-        Activity::Waits { wait, .. } if wait.call == Call::Barrier && wait.others.is_some() => {
-            match need(ranks, rank) {
-                Need::AllOf(others) => others,
-                Need::Nothing | Need::AnyOf(_) => Vec::new(),
-            }
+        Activity::Waits { wait, .. } if matches!(wait.call, Call::Barrier | Call::Collective) => {
+            let Need::AllOf(mut others) = need(ranks, rank) else { return Vec::new() };
+            others.retain(|other| {
+                !matches!(ranks[*other as usize], Activity::Waits { wait: other, .. }
+                    if other.call == wait.call && other.context == wait.context)
+            });
+            others
         }
         _ => Vec::new(),
     }

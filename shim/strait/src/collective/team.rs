@@ -52,6 +52,8 @@ pub(super) struct Team<'a> {
     /// group.
     all: Members<'a>,
     pub(super) place: u32,
+    /// Number of the window whose members these are.
+    window: Option<u32>,
 }
 
 impl<'a> Team<'a> {
@@ -62,7 +64,12 @@ impl<'a> Team<'a> {
         members: Members<'a>,
         place: u32,
     ) -> Self {
-        Self { world, context, tag, members, all: members, place }
+        Self { world, context, tag, members, all: members, place, window: None }
+    }
+
+    /// Returns the same members, as those of a window.
+    pub(super) const fn of_window(self, window: Option<u32>) -> Self {
+        Self { window, ..self }
     }
 
     /// Returns a team of some members, this one among them, for a step of an operation of all.
@@ -94,7 +101,8 @@ impl<'a> Team<'a> {
     pub(super) fn barrier_wait(&self) -> Wait {
         let others = RankSet::of(self.others());
         let tag = Some(self.tag).filter(|tag| *tag != 0);
-        Wait { context: Some(self.context), tag, others, ..Wait::new(Call::Barrier) }
+        let (context, window) = (Some(self.context), self.window);
+        Wait { context, tag, others, window, ..Wait::new(Call::Barrier) }
     }
 
     /// Returns true when all members are on one node, so that they can meet in its segment.

@@ -359,7 +359,7 @@ impl Window<'_> {
 
     /// Describes a wait in a call on this window.
     pub(super) fn wait_in(&self, call: Call) -> Wait {
-        Wait { window: Some(self.group.number()), ..Wait::new(call) }
+        Wait { window: self.group.window(), ..Wait::new(call) }
     }
 
     /// Describes the wait for the end of the exposure epoch: for an origin that has not completed.
