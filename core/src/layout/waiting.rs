@@ -38,7 +38,9 @@ macro_rules! calls {
         }
 
         impl Call {
-            pub(super) const fn parse(raw: u32) -> Option<Self> {
+            /// Returns the value with this number, if there is one.
+            #[must_use]
+            pub const fn parse(raw: u32) -> Option<Self> {
                 match raw {
                     $($number => Some(Self::$name),)+
                     _ => None,
@@ -139,7 +141,9 @@ macro_rules! stages {
         }
 
         impl SendState {
-            pub(super) const fn parse(raw: u32) -> Option<Self> {
+            /// Returns the value with this number, if there is one.
+            #[must_use]
+            pub const fn parse(raw: u32) -> Option<Self> {
                 match raw {
                     $($number => Some(Self::$name),)+
                     _ => None,

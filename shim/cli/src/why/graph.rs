@@ -15,7 +15,7 @@ use strait_core::matching::{ANY_SOURCE, ANY_TAG};
 
 /// What a rank does, as far as others depend on it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Activity {
+pub(crate) enum Activity {
     /// It is outside the library, or in calls that do not wait.
     Computes,
     /// It waits, since this time in nanoseconds of the monotonic clock.
@@ -49,7 +49,7 @@ enum Need {
 
 /// A reason for which ranks do not go on.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) enum Cause {
+pub(crate) enum Cause {
     /// These ranks wait for each other. In a cycle, each waits for the next.
     Knot(Vec<u32>),
     /// The rank is waited for, and will not act.
@@ -58,13 +58,13 @@ pub(super) enum Cause {
 
 /// The judgement about a job.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(super) struct Judgement {
+pub(crate) struct Judgement {
     /// The reasons for which ranks are stuck, each with the ranks that wait because of it.
-    pub(super) stuck: Vec<(Cause, Vec<u32>)>,
+    pub(crate) stuck: Vec<(Cause, Vec<u32>)>,
     /// Ranks that compute while others wait for them, each with those.
-    pub(super) slow: Vec<(u32, Vec<u32>)>,
+    pub(crate) slow: Vec<(u32, Vec<u32>)>,
     /// Pairs of ranks with a message on its way: the sender and the receiver wait for its end.
-    pub(super) moving: Vec<(u32, u32)>,
+    pub(crate) moving: Vec<(u32, u32)>,
 }
 
 /// Judges a job by what its ranks do. `ranks[r]` is the activity of rank `r`.

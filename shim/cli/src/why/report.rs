@@ -12,7 +12,7 @@ use super::graph::{Activity, Cause};
 use super::view::{JobView, RankView};
 
 /// Returns the text about a job.
-pub(super) fn text(view: &JobView) -> String {
+pub(crate) fn text(view: &JobView) -> String {
     let (count, judgement) = (view.ranks.len(), &view.judgement);
     let mut text = format!("job {:x}, {count} ranks: {}\n", view.id, state(view));
     for (cause, waiting) in &judgement.stuck {

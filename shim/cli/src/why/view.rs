@@ -11,31 +11,31 @@ use super::graph::{Activity, Judgement, judge};
 
 /// A rank as two looks show it.
 #[derive(Clone, Debug)]
-pub(super) struct RankView {
-    pub(super) seen: ObservedRank,
-    pub(super) activity: Activity,
+pub(crate) struct RankView {
+    pub(crate) seen: ObservedRank,
+    pub(crate) activity: Activity,
     /// Whether it was in the same wait at both looks.
-    pub(super) is_still: bool,
+    pub(crate) is_still: bool,
     /// What the kernel shows of a rank that others wait for while it computes.
-    pub(super) threads: Vec<ThreadView>,
+    pub(crate) threads: Vec<ThreadView>,
 }
 
 /// A job as two looks show it.
 #[derive(Debug)]
-pub(super) struct JobView {
-    pub(super) id: u64,
-    pub(super) nodes: usize,
-    pub(super) ranks: Vec<RankView>,
-    pub(super) judgement: Judgement,
+pub(crate) struct JobView {
+    pub(crate) id: u64,
+    pub(crate) nodes: usize,
+    pub(crate) ranks: Vec<RankView>,
+    pub(crate) judgement: Judgement,
     /// Time of the second look, in nanoseconds of the monotonic clock.
-    pub(super) now_ns: u64,
+    pub(crate) now_ns: u64,
     /// Packets that a rank has received from another one, behind those that this has sent to it.
-    pub(super) traffic: BTreeMap<(u32, u32), (u64, u64)>,
+    pub(crate) traffic: BTreeMap<(u32, u32), (u64, u64)>,
 }
 
 impl JobView {
     /// Judges a job by two looks. Only what both looks show can be stuck.
-    pub(super) fn new(job: &ObservedJob, first: &[ObservedRank], second: &[ObservedRank]) -> Self {
+    pub(crate) fn new(job: &ObservedJob, first: &[ObservedRank], second: &[ObservedRank]) -> Self {
         let mut view = Self::of(job.id(), job.nodes(), first, second);
         view.traffic = traffic(job, second);
         for (rank, _) in &view.judgement.slow {
@@ -45,8 +45,13 @@ impl JobView {
         view
     }
 
+    /// Returns whether ranks are stuck.
+    pub(crate) fn is_stuck(&self) -> bool {
+        !self.judgement.stuck.is_empty()
+    }
+
     /// Returns what each rank does.
-    pub(super) fn activities(&self) -> Vec<Activity> {
+    pub(crate) fn activities(&self) -> Vec<Activity> {
         self.ranks.iter().map(|rank| rank.activity).collect()
     }
 
@@ -106,7 +111,7 @@ const fn is_sure(rank: &RankView) -> bool {
 }
 
 /// Returns what a rank does.
-fn activity(rank: &ObservedRank) -> Activity {
+pub(crate) fn activity(rank: &ObservedRank) -> Activity {
     match (rank.life, rank.process) {
         (Life::Unborn, _) => Activity::Unseen,
         (Life::Dead, _) => Activity::Dead,
@@ -125,7 +130,7 @@ fn activity(rank: &ObservedRank) -> Activity {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use strait_core::layout::{UnexpectedSummary, Wait};
 
     use super::super::graph::Cause;

@@ -206,6 +206,16 @@ impl ObservedJob {
         }
     }
 
+    /// Returns the number of packets that `rank` has sent to `peer` on its node so far, on all
+    /// paths. It is exact while messages use lines, and otherwise as old as the rank's last check.
+    #[must_use]
+    pub fn packets(&self, rank: Rank, peer: Rank) -> u64 {
+        let place = self.place_of(rank).filter(|(_, map)| peer < map.ranks());
+        let Some((_, map)) = place else { return 0 };
+        let latest = map.packets_in_lines(rank, peer)[usize::from(rank > peer)];
+        latest.max(map.view().counters(rank, peer).get(Count::PacketsOut))
+    }
+
     /// Returns the last events of a rank, the oldest first. There are none unless the rank records
     /// events (`STRAIT_RECORD=events`).
     #[must_use]

@@ -1,34 +1,25 @@
-//! Jobs that hang on purpose, each in another way. `strait why` names the ranks and the reason.
+//! The programs of jobs that hang, and what must be said about each.
 
 use core::time::Duration;
-use std::process::{Child, Command, Stdio};
-use std::time::Instant;
 
 use rustix::process::Signal;
-use serde_json::{Value, json};
 use strait::{Assert, LockType, Window, World};
 
-/// Time after which a job must have been judged. A wait is recorded when it has lasted for some
-/// milliseconds, and on a busy machine later.
-const TIME_LIMIT: Duration = Duration::from_secs(60);
-
-/// The variable that names a hang to the ranks of a job.
-const HANG: &str = "WHY_HANG";
-
 /// A job that hangs, and the judgement about it.
-struct Hang {
-    name: &'static str,
-    ranks: u32,
-    act: fn(World),
+pub(crate) struct Hang {
+    pub(crate) name: &'static str,
+    pub(crate) ranks: u32,
+    pub(crate) act: fn(World),
     /// Options of `strait run`.
-    options: &'static [&'static str],
+    pub(crate) options: &'static [&'static str],
     /// The cause in the JSON output, with the ranks that it names; `slow` for a rank that computes.
-    cause: (&'static str, &'static [u32]),
+    pub(crate) cause: (&'static str, &'static [u32]),
     /// Words of the sentences about the ranks.
-    words: &'static [&'static str],
+    pub(crate) words: &'static [&'static str],
 }
 
-const HANGS: [Hang; 19] = [
+/// The hangs, each in another way.
+pub(crate) const HANGS: [Hang; 19] = [
     Hang {
         name: "sends_of_large_messages",
         ranks: 2,
@@ -316,126 +307,4 @@ const HANGS: [Hang; 19] = [
 fn kill(signal: Signal) {
     rustix::process::kill_process(rustix::process::getpid(), signal).unwrap();
     std::thread::sleep(Duration::from_secs(600));
-}
-
-/// A launcher, which is killed with its ranks when the test ends.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill().and_then(|()| self.0.wait());
-    }
-}
-
-/// Returns what `strait why` prints about the job of a launcher, or null before there is one.
-fn why(launcher: &Running) -> Value {
-    let output = Command::new(env!("CARGO_BIN_EXE_strait"))
-        .args(["why", "--json", "--interval", "300", "--pid", &launcher.0.id().to_string()])
-        .output()
-        .unwrap();
-    serde_json::from_slice(&output.stdout).unwrap_or(Value::Null)
-}
-
-/// Returns whether `why` has found the cause of a hang.
-fn names(hang: &Hang, why: &Value) -> bool {
-    let (cause, ranks) = hang.cause;
-    let is_named = match cause {
-        "slow" => {
-            why["stuck"] == json!([])
-                && why["slow"]
-                    .as_array()
-                    .is_some_and(|slow| slow.iter().any(|it| it["rank"] == ranks[0]))
-        }
-        _ => {
-            let stuck = why["stuck"].as_array().map_or(&[][..], Vec::as_slice);
-            stuck.len() == 1 && stuck[0]["cause"] == cause && stuck[0]["ranks"] == json!(ranks)
-        }
-    };
-    let text = why.to_string();
-    is_named && hang.words.iter().all(|word| text.contains(word))
-}
-
-/// A job that goes on for ever: each rank computes for a while, and waits for its neighbour.
-const HEALTHY: &str = "healthy";
-
-fn go_on(world: &World) {
-    let (rank, size) = (world.rank(), world.size());
-    let (endpoint, mut seed) = (world.endpoint(), u64::from(rank) + 1);
-    for turn in 0_u64.. {
-        seed = seed.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
-        std::thread::sleep(Duration::from_millis(seed >> 56));
-        let mut found = [0_u8; 64 << 10];
-        let length = if turn % 3 == 0 { found.len() } else { 8 };
-        if (turn + u64::from(rank)) % 2 == 0 {
-            endpoint.send(&vec![1_u8; length], (rank + 1) % size, 7).unwrap();
-            endpoint.recv(&mut found, (rank + size - 1) % size, 7).unwrap();
-        } else {
-            endpoint.recv(&mut found, (rank + size - 1) % size, 7).unwrap();
-            endpoint.send(&vec![1_u8; length], (rank + 1) % size, 7).unwrap();
-        }
-    }
-}
-
-/// Starts a job of ranks that do what this name says.
-fn start(name: &str, ranks: u32, options: &[&str]) -> Running {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_strait"));
-    command.args(["run", "-n", &ranks.to_string()]).args(options);
-    command.arg(std::env::current_exe().unwrap());
-    command.args(["--ignored", "--exact", "a_rank_of_a_job_that_hangs"]).env(HANG, name);
-    Running(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
-}
-
-#[test]
-fn no_rank_of_a_healthy_job_is_accused() {
-    let job = start(HEALTHY, 4, &[]);
-    let begin = Instant::now();
-    let mut looks = 0;
-    while looks < 20 {
-        assert!(begin.elapsed() < TIME_LIMIT, "{looks} looks at a job that goes on");
-        let seen = why(&job);
-        assert!(seen.is_null() || seen["stuck"] == json!([]), "{seen:#}");
-        looks += u32::from(!seen.is_null());
-    }
-}
-
-#[test]
-fn each_hang_is_named_with_its_ranks_and_its_cause() {
-    let mut open: Vec<_> =
-        HANGS.iter().map(|hang| (hang, start(hang.name, hang.ranks, hang.options))).collect();
-    let begin = Instant::now();
-    while !open.is_empty() {
-        let mut late = Vec::new();
-        open.retain(|(hang, launcher)| {
-            let seen = why(launcher);
-            let is_named = names(hang, &seen);
-            if !is_named && begin.elapsed() > TIME_LIMIT {
-                late.push(format!("{}: {seen:#}", hang.name));
-            }
-            !is_named
-        });
-        assert!(late.is_empty(), "{}", late.join("\n"));
-    }
-}
-
-#[test]
-#[ignore = "the other test starts it, as the ranks of jobs"]
-fn a_rank_of_a_job_that_hangs() {
-    let Ok(name) = std::env::var(HANG) else { return };
-    let world = World::init().unwrap();
-    match HANGS.iter().find(|hang| hang.name == name) {
-        Some(hang) => (hang.act)(world),
-        None => go_on(&world),
-    }
-    // Whichever call comes back stays in the job until the job is killed.
-    std::thread::sleep(Duration::from_secs(600));
-}
-
-#[test]
-fn a_process_without_a_job_is_told_so() {
-    let output = Command::new(env!("CARGO_BIN_EXE_strait"))
-        .args(["why", "--pid", &std::process::id().to_string()])
-        .output()
-        .unwrap();
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert!(!output.status.success() && told.contains("belongs to no job of Strait"), "{told}");
 }
