@@ -43,8 +43,8 @@
 //! [`Engine::improbe`] takes it out of matching, until [`Engine::imrecv`] receives it or
 //! [`Engine::put_back`] puts it back.
 //!
-//! For observers of the job, [`Engine::publish_counts`] and [`Engine::unexpected_summary`] tell what
-//! the engine holds, and [`Engine::record_events`] starts the record of events.
+//! For observers of the job, [`Engine::publish_counts`] and [`Engine::unexpected_summary`] tell
+//! what the engine holds, and [`Engine::record_events`] starts the record of events.
 //!
 //! Large messages use two more kinds of memory. [`Engine::wants_parcels`] and
 //! [`Engine::wants_ring`] ask for it; [`Engine::parcels_backed`] and [`Engine::ring_backed`]

@@ -73,7 +73,9 @@ impl<M: Memory + Clone> Engine<M> {
     /// Copies the numbers of packets of all peers to their counters.
     pub fn publish_counts(&self) {
         for (rank, peer) in (0..self.segment.ranks()).zip(self.peers.iter()) {
-            let (sent, received) = peer.paths.packets();
+            // The numbers of the next packets count from 1.
+            let [sent, received] =
+                [peer.paths.next_out(), peer.paths.next_in()].map(|next| next.number() - 1);
             if !peer.is_remote() && (sent != 0 || received != 0) {
                 let counters = self.segment.counters(self.rank, rank);
                 counters.set(Count::PacketsOut, sent);

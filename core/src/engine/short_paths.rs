@@ -91,11 +91,6 @@ impl ShortPaths {
         self.next_in += 1 << 46;
     }
 
-    /// Returns the numbers of packets to and from the peer so far.
-    pub(super) const fn packets(&self) -> (u64, u64) {
-        (self.next_out.number().wrapping_sub(1), self.next_in.number().wrapping_sub(1))
-    }
-
     /// Returns whether no memory for the fastbox has been asked for yet.
     #[inline]
     pub(super) const fn is_unopened(&self) -> bool {

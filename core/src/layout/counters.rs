@@ -24,7 +24,7 @@ pub enum Count {
     Transfers,
     /// Bytes of these messages.
     TransferBytes,
-    /// Messages whose sender kept them until the peer pulled them.
+    /// Messages that their sender kept until the peer pulled them.
     Deferred,
     /// Messages of the peer that met no receive when they arrived.
     Unexpected,

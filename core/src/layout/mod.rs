@@ -13,6 +13,7 @@ mod events;
 mod faults;
 mod header;
 mod plan;
+mod plan_error;
 mod rank_block;
 mod rank_record;
 mod segment;
@@ -27,9 +28,8 @@ pub use counters::{Count, PairCounters};
 pub use events::{EVENTS, Event, EventKind, EventRing};
 pub use faults::{FaultRecord, Truncation};
 pub use header::{AttachError, LAYOUT_VERSION, MAGIC, SegmentHeader};
-pub use plan::{
-    BARRIER_SLOTS, DESCRIPTORS_PER_RANK, HUGE_PAGE, PlanError, SegmentConfig, SegmentPlan,
-};
+pub use plan::{BARRIER_SLOTS, DESCRIPTORS_PER_RANK, HUGE_PAGE, SegmentConfig, SegmentPlan};
+pub use plan_error::PlanError;
 pub use rank_block::{Life, Liveness, RankBlock};
 pub use rank_record::RankRecord;
 pub use segment::Segment;

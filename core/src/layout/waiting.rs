@@ -121,7 +121,7 @@ pub struct Wait {
     /// Number of the window, in a call on a window. Members of a window agree on it. The upper half
     /// is the number of its group.
     pub window: Option<u32>,
-    /// The rank whose part of the window is meant, where another rank has to act.
+    /// The owner of the part of the window, where another rank has to act.
     pub target: Option<u32>,
     /// The ranks that have to act, all of them or one of them, as the call says. `None` if they are
     /// not known.

@@ -165,8 +165,8 @@ pub(crate) const WINDOW_LOCK: Variable = Variable {
 /// What a rank records for observers.
 pub(crate) const RECORD: Variable = Variable {
     name: "STRAIT_RECORD",
-    meaning: "what a rank leaves for strait why, top and trace: nothing, its long waits, or also its \
-              last 256 events",
+    meaning: "what a rank leaves for strait why, top and trace: nothing, its long waits, or also \
+              its last 256 events",
     expected: "off, waits or events",
     default: "waits",
 };

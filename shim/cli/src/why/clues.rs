@@ -76,11 +76,9 @@ fn near_miss(
         (false, true, true) => {
             format!("rank {source} has sent that tag, {times}: is the source right?")
         }
-        (true, true, false) => {
-            format!(
-                "rank {source} has sent that in context {context}, {times}: is the communicator right?"
-            )
-        }
+        (true, true, false) => format!(
+            "rank {source} has sent that in context {context}, {times}: is the communicator right?"
+        ),
         (false, false, true) => format!("rank {source} has sent tag {tag}, {times}"),
         _ => return None,
     };

@@ -15,6 +15,10 @@ use strait_core::matching::{ANY_SOURCE, ANY_TAG};
 
 /// What a rank does, as far as others depend on it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one for each rank, and it is copied seldom"
+)]
 pub(crate) enum Activity {
     /// It is outside the library, or in calls that do not wait.
     Computes,

@@ -208,7 +208,7 @@ pub struct Group<'world> {
     meeting: RefCell<MeetingPoint>,
     /// Number of groups that were made of this one for windows.
     windows: Cell<u32>,
-    /// Number of the window whose members this group is, if it is a window's.
+    /// Number of the window of which this group has the members, if it is a window's.
     window: Option<u32>,
 }
 
@@ -365,7 +365,7 @@ impl<'world> Group<'world> {
         allreduce(self.team(), data, op)
     }
 
-    /// Returns the number of the window whose members this group is, equal for all members.
+    /// Returns the number of the window of which this group has the members. All agree on it.
     pub(crate) const fn window(&self) -> Option<u32> {
         self.window
     }

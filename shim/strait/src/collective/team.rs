@@ -52,7 +52,7 @@ pub(super) struct Team<'a> {
     /// group.
     all: Members<'a>,
     pub(super) place: u32,
-    /// Number of the window whose members these are.
+    /// Number of the window of which these are the members.
     window: Option<u32>,
 }
 
