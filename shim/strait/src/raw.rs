@@ -11,6 +11,7 @@ use strait_platform::Rank;
 use crate::{Endpoint, Error, Tag, World};
 
 pub use crate::matched::Matched;
+pub use crate::request::several::wait_for_one_of;
 pub use crate::unscoped::Unscoped;
 pub use requests::RawRequests;
 pub use strait_core::buffer::Part;

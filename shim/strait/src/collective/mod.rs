@@ -21,7 +21,7 @@ mod meeting;
 mod operation;
 mod team;
 
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use bytemuck::{AnyBitPattern, NoUninit};
@@ -183,7 +183,8 @@ impl<'world> Endpoint<'world> {
         let place = ranks.iter().position(|rank| *rank == own);
         let place = place.ok_or(CollectiveError::NotAMember { rank: own })? as u32;
         let (ranks, tag) = self.world().groups().add(self.context(), ranks)?;
-        Ok(Group { endpoint: *self, ranks, tag, place, meeting: RefCell::default() })
+        let (meeting, windows) = (RefCell::default(), Cell::new(0));
+        Ok(Group { endpoint: *self, ranks, tag, place, meeting, windows, window: None })
     }
 
     fn team(&self) -> Team<'world> {
@@ -205,6 +206,10 @@ pub struct Group<'world> {
     tag: u32,
     place: u32,
     meeting: RefCell<MeetingPoint>,
+    /// Number of groups that were made of this one for windows.
+    windows: Cell<u32>,
+    /// Number of the window of which this group has the members, if it is a window's.
+    window: Option<u32>,
 }
 
 impl<'world> Group<'world> {
@@ -213,11 +218,15 @@ impl<'world> Group<'world> {
         self.endpoint.world()
     }
 
-    /// Returns a group of the same members in the same places, with its own meeting point. All
-    /// members do so.
+    /// Returns a group of the same members in the same places, with its own meeting point, for a
+    /// window. All members do so.
     pub(crate) fn again(&self) -> Self {
         let Self { endpoint, ref ranks, tag, place, .. } = *self;
-        Self { endpoint, ranks: Rc::clone(ranks), tag, place, meeting: RefCell::default() }
+        let made = self.windows.get() + 1;
+        self.windows.set(made);
+        let (meeting, windows) = (RefCell::default(), Cell::new(0));
+        let window = Some(tag << 16 | made & 0xffff);
+        Self { endpoint, ranks: Rc::clone(ranks), tag, place, meeting, windows, window }
     }
 
     /// Returns the rank in each place.
@@ -356,9 +365,16 @@ impl<'world> Group<'world> {
         allreduce(self.team(), data, op)
     }
 
+    /// Returns the number of the window of which this group has the members. All agree on it.
+    pub(crate) const fn window(&self) -> Option<u32> {
+        self.window
+    }
+
     fn team(&self) -> Team<'_> {
         let members = Members::List(&self.ranks);
-        Team::new(self.endpoint.world(), self.endpoint.context(), self.tag, members, self.place)
+        let world = self.endpoint.world();
+        Team::new(world, self.endpoint.context(), self.tag, members, self.place)
+            .of_window(self.window)
     }
 }
 

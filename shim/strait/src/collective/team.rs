@@ -3,7 +3,7 @@
 use bytemuck::{AnyBitPattern, NoUninit};
 use strait_core::buffer::Cursor;
 use strait_core::engine::{Bypass, Fault, Gone, Owner, Received, RequestId, SendMode, Sent, Want};
-use strait_core::layout::{Call, Wait};
+use strait_core::layout::{Call, RankSet, Wait};
 use strait_core::matching::Pattern;
 use strait_core::sync::spin_hint;
 use strait_core::wire::Key;
@@ -52,6 +52,8 @@ pub(super) struct Team<'a> {
     /// group.
     all: Members<'a>,
     pub(super) place: u32,
+    /// Number of the window of which these are the members.
+    window: Option<u32>,
 }
 
 impl<'a> Team<'a> {
@@ -62,7 +64,12 @@ impl<'a> Team<'a> {
         members: Members<'a>,
         place: u32,
     ) -> Self {
-        Self { world, context, tag, members, all: members, place }
+        Self { world, context, tag, members, all: members, place, window: None }
+    }
+
+    /// Returns the same members, as those of a window.
+    pub(super) const fn of_window(self, window: Option<u32>) -> Self {
+        Self { window, ..self }
     }
 
     /// Returns a team of some members, this one among them, for a step of an operation of all.
@@ -91,8 +98,11 @@ impl<'a> Team<'a> {
     }
 
     /// Describes the wait of a member for a barrier in the segment.
-    pub(super) const fn barrier_wait(&self) -> Wait {
-        Wait { context: Some(self.context), ..Wait::new(Call::Barrier) }
+    pub(super) fn barrier_wait(&self) -> Wait {
+        let others = RankSet::of(self.others());
+        let tag = Some(self.tag).filter(|tag| *tag != 0);
+        let (context, window) = (Some(self.context), self.window);
+        Wait { context, tag, others, window, ..Wait::new(Call::Barrier) }
     }
 
     /// Returns true when all members are on one node, so that they can meet in its segment.
