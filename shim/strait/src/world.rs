@@ -72,6 +72,8 @@ pub struct World {
     /// The meeting points of all ranks, by context ([`crate::Endpoint::barrier`]).
     meetings: RefCell<Vec<(u32, MeetingPoint)>>,
     groups: RefCell<GroupRegistry>,
+    /// Memory that collective operations use one after the other.
+    pub(crate) scratch: Cell<Vec<u8>>,
     /// Warnings of the start that were not taken.
     warnings: RefCell<Vec<Warning>>,
     pub(crate) heap: Arc<Heap>,
@@ -151,6 +153,7 @@ impl World {
             idle: None,
             meetings: RefCell::default(),
             groups: RefCell::default(),
+            scratch: Cell::default(),
             warnings: RefCell::default(),
             heap,
             store: RefCell::new(store),
