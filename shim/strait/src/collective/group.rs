@@ -25,7 +25,7 @@ pub struct Group<'world> {
     /// Tag of the group's messages.
     tag: u32,
     place: u32,
-    meeting: RefCell<MeetingPoint>,
+    pub(super) meeting: RefCell<MeetingPoint>,
 }
 
 impl<'world> Group<'world> {

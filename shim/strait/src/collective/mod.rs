@@ -63,13 +63,7 @@ impl<'world> Endpoint<'world> {
     /// MPI-4.1 §6.3, `MPI_BARRIER`.
     #[inline]
     pub fn barrier(&self) -> Result<(), Error> {
-        let mut meetings = self.world().meetings();
-        let known = meetings.iter().position(|(context, _)| *context == self.context());
-        let at = known.unwrap_or_else(|| {
-            meetings.push((self.context(), MeetingPoint::Nowhere));
-            meetings.len() - 1
-        });
-        meetings[at].1.barrier(self.team(), way(self.world().size()))
+        self.with_meeting(|meeting| meeting.barrier(self.team(), way(self.world().size())))
     }
 
     /// Broadcasts the root's `data` to every rank of the job.
@@ -157,7 +151,12 @@ impl<'world> Endpoint<'world> {
         data: &mut [T],
         op: impl Reduction<T>,
     ) -> Result<(), Error> {
-        reductions::allreduce(self.team(), data, op)
+        let op = TypedOperator::new(op)?;
+        let team = self.team();
+        let exchange = |mine: &[u8], theirs: &mut [u8]| {
+            self.with_meeting(|meeting| meeting.exchange(team, mine, theirs))
+        };
+        reductions::allreduce(team, exchange, bytes_mut(data), &op)
     }
 
     /// Returns the group of all ranks of the job, in the order of their numbers. It has the
@@ -219,6 +218,18 @@ impl<'world> Endpoint<'world> {
         let place = place.ok_or(CollectiveError::NotAMember { rank: own })? as u32;
         let (ranks, tag) = self.world().groups().add(self.context(), ranks)?;
         Ok(Group::new(*self, ranks, tag, place))
+    }
+
+    /// Calls `act` with the meeting point of all ranks in this endpoint's context.
+    #[inline(always)]
+    fn with_meeting<R>(&self, act: impl FnOnce(&mut MeetingPoint) -> R) -> R {
+        let mut meetings = self.world().meetings();
+        let known = meetings.iter().position(|(context, _)| *context == self.context());
+        let at = known.unwrap_or_else(|| {
+            meetings.push((self.context(), MeetingPoint::Nowhere));
+            meetings.len() - 1
+        });
+        act(&mut meetings[at].1)
     }
 
     fn team(&self) -> Team<'world> {

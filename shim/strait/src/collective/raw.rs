@@ -174,7 +174,7 @@ impl RawGroup for Group<'_> {
         // SAFETY: the caller guarantees it (contract of `allreduce_raw`).
         let (own, data) = unsafe { (own.map(|own| bytes(own)), bytes_mut(result)) };
         self.fill(own, data)?;
-        run(self.team(), None, |team| team.allreduce(data, op))
+        self.allreduce_bytes(data, op)
     }
 
     unsafe fn reduce_scatter_raw(

@@ -4,10 +4,12 @@ use core::ops::Range;
 
 use bytemuck::{AnyBitPattern, NoUninit};
 
-use super::operation::{Reduction, TypedOperator};
+use strait_core::shm::EXCHANGE_MAX;
+
+use super::operation::{Operator, Reduction, TypedOperator};
 use super::team::{Team, bytes_mut};
 use super::{Group, run};
-use crate::Error;
+use crate::{CollectiveError, Error};
 
 impl Group<'_> {
     /// Combines the vectors of all members, as [`Endpoint::reduce`] does.
@@ -61,7 +63,15 @@ impl Group<'_> {
         data: &mut [T],
         op: impl Reduction<T>,
     ) -> Result<(), Error> {
-        allreduce(self.team(), data, op)
+        self.allreduce_bytes(bytes_mut(data), &TypedOperator::new(op)?)
+    }
+
+    /// Reduces vectors of bytes for all members.
+    pub(super) fn allreduce_bytes(&self, data: &mut [u8], op: &dyn Operator) -> Result<(), Error> {
+        let team = self.team();
+        let exchange =
+            |mine: &[u8], theirs: &mut [u8]| self.meeting.borrow_mut().exchange(team, mine, theirs);
+        allreduce(team, exchange, data, op)
     }
 
     /// Combines the vectors of all members, and leaves each member an equal part of the result, at
@@ -205,11 +215,33 @@ pub(super) fn reduce<T: NoUninit + AnyBitPattern>(
     run(team, Some(root), |team| team.reduce(bytes_mut(data), &op, root))
 }
 
-pub(super) fn allreduce<T: NoUninit + AnyBitPattern>(
+/// Reduces for all members: by words of the slot of a group of two, and by messages otherwise.
+/// `exchange` exchanges vectors at the group's meeting point.
+pub(super) fn allreduce(
     team: Team<'_>,
-    data: &mut [T],
-    op: impl Reduction<T>,
+    exchange: impl FnOnce(&[u8], &mut [u8]) -> Result<Option<usize>, Error>,
+    data: &mut [u8],
+    op: &dyn Operator,
 ) -> Result<(), Error> {
-    let op = TypedOperator::new(op)?;
-    run(team, None, |team| team.allreduce(bytes_mut(data), &op))
+    if team.count() != 2 || data.len() > EXCHANGE_MAX {
+        return run(team, None, |team| team.allreduce(data, op));
+    }
+    let mut theirs = Aligned([0; EXCHANGE_MAX]);
+    let theirs = &mut theirs.0[..data.len()];
+    let Some(found) = exchange(data, theirs)? else {
+        return run(team, None, |team| team.allreduce(data, op));
+    };
+    if found != data.len() {
+        let (rank, expected) = (team.rank(1 - team.place), data.len());
+        return Err(CollectiveError::Length { rank, found, expected }.into());
+    }
+    match team.place {
+        0 => op.with_higher(data, theirs),
+        _ => op.with_lower(data, theirs),
+    }
+    Ok(())
 }
+
+/// Memory that is aligned for the elements of a reduction.
+#[repr(C, align(64))]
+struct Aligned([u8; EXCHANGE_MAX]);

@@ -94,6 +94,11 @@ impl<'a> Team<'a> {
         Wait { context: Some(self.context), ..Wait::new(Call::Barrier) }
     }
 
+    /// Describes the wait of a member for the other's vector in the segment.
+    pub(super) const fn exchange_wait(&self) -> Wait {
+        Wait { context: Some(self.context), ..Wait::new(Call::Collective) }
+    }
+
     /// Returns true when all members are on one node, so that they can meet in its segment.
     pub(super) fn is_on_one_node(self) -> bool {
         let own = Some(self.world.node());
