@@ -27,6 +27,7 @@ fn a_group_without_a_slot_finds_one_later() {
         world.endpoint().with_context(99).group(&[0, 1, 2]).unwrap().barrier().unwrap();
         (0..40).for_each(|_| late.barrier().unwrap());
         assert!(has_slot(&late), "the group has looked again");
+        drop(late);
         world.finalize().unwrap();
     });
 }
