@@ -72,9 +72,9 @@ impl Kind {
         Self::Split,
     ];
 
-    /// Returns true if each member has a block for each other one.
-    const fn is_of_blocks(self) -> bool {
-        !matches!(
+    /// Returns the number of blocks in the vector of a member.
+    const fn blocks(self, members: u32) -> usize {
+        let is_whole = matches!(
             self,
             Self::Barrier
                 | Self::Broadcast
@@ -83,7 +83,8 @@ impl Kind {
                 | Self::Scan
                 | Self::Exscan
                 | Self::Split
-        )
+        );
+        if is_whole { 1 } else { members as usize }
     }
 }
 
@@ -135,12 +136,18 @@ impl Operation {
     /// `longest` elements.
     pub fn draw(random: &mut fastrand::Rng, members: u32, longest: usize) -> Self {
         let kind = Kind::ALL[random.usize(..Kind::ALL.len())];
-        let most = if kind.is_of_blocks() { longest / members as usize } else { longest };
+        let most = longest / kind.blocks(members);
         // As many short vectors as long ones.
         let magnitude = random.u32(..=usize::BITS - most.leading_zeros());
         let length = random.usize(..=(1 << magnitude) - 1).min(most);
         let reduction = Combination::ALL[random.usize(..4)];
         Self { kind, root: random.u32(..members), length, reduction, seed: random.u64(..) }
+    }
+
+    /// Returns the number of blocks in the vector of a member, each of at most the length.
+    #[must_use]
+    pub const fn blocks(&self, members: u32) -> usize {
+        self.kind.blocks(members)
     }
 
     /// Performs the operation, and asserts that its result is right.

@@ -223,6 +223,19 @@ pub(crate) struct CReduction {
 unsafe impl super::structure::Structure for CReduction {}
 
 impl CReduction {
+    /// Returns a reduction of numbers, as a fuzzer passes it.
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn of_numbers(r#type: core::ffi::c_int, op: core::ffi::c_int) -> Self {
+        Self {
+            size: size_of::<Self>(),
+            r#type: super::numbers::TypeArg::of(r#type),
+            op,
+            function: None,
+            context: core::ptr::null_mut(),
+            element: 0,
+        }
+    }
+
     /// Returns the function of C, if there is one.
     pub(crate) fn function(&self) -> Called<Option<FunctionOperator>> {
         match self.function {
