@@ -1,41 +1,41 @@
-//! Short vectors that the two members of a group exchange through words in their slot.
+//! Short vectors that the two members of a group exchange through a line in their slot.
 //!
-//! One line has the vectors of both and the count of those that have come. A member that enters
-//! takes the line by an addition, and reads with it whether the other has come: the last one has
-//! all of it for one line transfer. A message in each direction takes two.
+//! The line has the vectors of both and the count of those that have come. A member that enters
+//! takes the line by an addition, and reads with it whether the other has come. The last one has
+//! all of it, and enters the next exchange while it still has the line. A message in each direction
+//! takes the time of two lines.
 //!
-//! Two lines take turns. A member that enters exchange `n + 2` has seen the other enter exchange
-//! `n + 1`, and so knows that the other has read the line of exchange `n`.
+//! There is room for two exchanges, which take turns. A member that enters exchange `n + 2` has seen
+//! the other enter exchange `n + 1`, and so knows that the other has read the vector of `n`. Both
+//! are on one line, since processors fetch neighbouring lines in pairs.
 //!
 //! Participants: two members, one thread each. All calls are wait-free. The caller decides how to
-//! pass the time until `is_over`.
+//! pass the time until `take` returns a vector.
 //! Absent on purpose: a wait, a reset, more than two members.
 
 use crate::golden;
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::{AtomicU32, AtomicU64, Step, order, reached};
 
-/// Number of words in a vector.
-const WORDS: usize = 3;
-
 /// Largest length of a vector in bytes.
-pub const EXCHANGE_MAX: usize = WORDS * size_of::<u64>();
+pub const EXCHANGE_MAX: usize = size_of::<u64>();
 
-/// The line of one exchange.
+/// The line of a group's exchanges. It has room for two exchanges, each with a vector of both
+/// members.
 ///
 /// | offset | size | field     | written by           |
 /// |-------:|-----:|-----------|----------------------|
 /// |      0 |    8 | `count`   | both members         |
-/// |      8 |    8 | `lengths` | each member its own  |
-/// |     16 |   48 | `words`   | each member its half |
+/// |      8 |   16 | `lengths` | each member its half |
+/// |     24 |   32 | `words`   | each member its half |
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct ExchangeLine {
     /// Entries so far, of both members.
     count: AtomicU64,
-    /// Length of each member's vector in bytes.
-    lengths: [AtomicU32; 2],
-    words: [[AtomicU64; WORDS]; 2],
+    /// Length in bytes of the vector of each exchange and member.
+    lengths: [[AtomicU32; 2]; 2],
+    words: [[AtomicU64; 2]; 2],
 }
 
 golden::structure!(ExchangeLine { count, lengths, words });
@@ -46,7 +46,7 @@ const _: () = {
     use static_assertions::const_assert_eq;
 
     const_assert_eq!(offset_of!(ExchangeLine, lengths), 8);
-    const_assert_eq!(offset_of!(ExchangeLine, words), 16);
+    const_assert_eq!(offset_of!(ExchangeLine, words), 24);
     const_assert_eq!(size_of::<ExchangeLine>(), 64);
 };
 
@@ -56,7 +56,7 @@ impl ExchangeLine {
     pub(super) fn empty() -> Self {
         Self {
             count: AtomicU64::new(0),
-            lengths: core::array::from_fn(|_| AtomicU32::new(0)),
+            lengths: core::array::from_fn(|_| core::array::from_fn(|_| AtomicU32::new(0))),
             words: core::array::from_fn(|_| core::array::from_fn(|_| AtomicU64::new(0))),
         }
     }
@@ -66,9 +66,6 @@ impl ExchangeLine {
         self.count.store(0, Relaxed);
     }
 }
-
-/// The two lines of a group's exchanges.
-pub type ExchangeLines = [ExchangeLine; 2];
 
 /// One member's view of its group's exchanges: private state.
 ///
@@ -99,12 +96,6 @@ impl Exchange {
         Self { place: place as usize % 2, epoch: 0 }
     }
 
-    /// Returns the line of the exchange that was entered last, and its count when it is over.
-    #[inline(always)]
-    const fn line<'a>(&self, lines: &'a ExchangeLines) -> (&'a ExchangeLine, u64) {
-        (&lines[self.epoch as usize % 2], 2 * self.epoch.div_ceil(2))
-    }
-
     /// Enters the next exchange with this vector, of which the first [`EXCHANGE_MAX`] bytes count.
     /// The previous one is over.
     ///
@@ -112,40 +103,36 @@ impl Exchange {
     /// must then be woken.
     #[inline(always)]
     #[must_use]
-    pub fn enter(&mut self, lines: &ExchangeLines, data: &[u8]) -> bool {
+    pub fn enter(&mut self, line: &ExchangeLine, data: &[u8]) -> bool {
         self.epoch += 1;
-        let (line, all) = self.line(lines);
-        let data = &data[..data.len().min(EXCHANGE_MAX)];
-        for (word, bytes) in line.words[self.place].iter().zip(data.chunks(8)) {
-            let mut padded = [0; 8];
-            padded[..bytes.len()].copy_from_slice(bytes);
-            // exchange/1 publishes it.
-            word.store(u64::from_ne_bytes(padded), Relaxed);
-        }
-        line.lengths[self.place].store(data.len() as u32, Relaxed);
+        let at = self.epoch as usize % 2;
+        let length = data.len().min(EXCHANGE_MAX);
+        let mut word = [0; EXCHANGE_MAX];
+        word[..length].copy_from_slice(&data[..length]);
+        // exchange/1 publishes both.
+        line.words[at][self.place].store(u64::from_ne_bytes(word), Relaxed);
+        line.lengths[at][self.place].store(length as u32, Relaxed);
         // ORDER exchange/1: Release, pairs with exchange/2: a member that sees the count sees this
-        //   member's vector, and knows that it has read the vectors of the exchange before.
-        let over = line.count.fetch_add(1, order("exchange/1", Release)) + 1 == all;
+        //   member's vector, and knows that it has read the vector of the exchange before.
+        let before = line.count.fetch_add(1, order("exchange/1", Release));
         reached(Step::BarrierEntered);
-        over
+        before + 1 == 2 * self.epoch
     }
 
     /// Copies the other member's vector to `theirs` if the exchange that this member entered last
     /// is over, and returns the vector's length. Of a longer vector, the first bytes are copied.
     #[inline(always)]
     #[must_use]
-    pub fn take(&self, lines: &ExchangeLines, theirs: &mut [u8]) -> Option<usize> {
-        let (line, all) = self.line(lines);
+    pub fn take(&self, line: &ExchangeLine, theirs: &mut [u8]) -> Option<usize> {
         // ORDER exchange/2: Acquire, pairs with exchange/1: the other member's vector is complete.
-        if line.count.load(order("exchange/2", Acquire)) < all {
+        if line.count.load(order("exchange/2", Acquire)) < 2 * self.epoch {
             return None;
         }
-        let other = 1 - self.place;
-        for (bytes, word) in theirs.chunks_mut(8).zip(&line.words[other]) {
-            let word = word.load(Relaxed).to_ne_bytes();
-            bytes.copy_from_slice(&word[..bytes.len()]);
-        }
-        Some(line.lengths[other].load(Relaxed) as usize)
+        let (at, other) = (self.epoch as usize % 2, 1 - self.place);
+        let word = line.words[at][other].load(Relaxed).to_ne_bytes();
+        let length = theirs.len().min(EXCHANGE_MAX);
+        theirs[..length].copy_from_slice(&word[..length]);
+        Some(line.lengths[at][other].load(Relaxed) as usize)
     }
 }
 
@@ -155,7 +142,7 @@ mod tests {
 
     #[test]
     fn vectors_of_every_length_arrive_in_every_exchange() {
-        let lines: ExchangeLines = core::array::from_fn(|_| ExchangeLine::empty());
+        let line = ExchangeLine::empty();
         let mut members = [0, 1].map(Exchange::new);
         let data = |place: usize, length: usize| {
             core::array::from_fn::<u8, EXCHANGE_MAX, _>(|at| (place ^ at ^ length) as u8)
@@ -164,11 +151,11 @@ mod tests {
             let order = [[0, 1], [1, 0]][length % 2];
             for (at, place) in order.into_iter().enumerate() {
                 let mine = data(place, length);
-                assert_eq!(members[place].enter(&lines, &mine[..length]), at == 1);
+                assert_eq!(members[place].enter(&line, &mine[..length]), at == 1);
             }
             for place in 0..2 {
                 let mut theirs = [0; EXCHANGE_MAX];
-                let found = members[place].take(&lines, &mut theirs[..length]);
+                let found = members[place].take(&line, &mut theirs[..length]);
                 assert_eq!(found, Some(length));
                 assert_eq!(theirs[..length], data(1 - place, length)[..length]);
             }
@@ -177,19 +164,19 @@ mod tests {
 
     #[test]
     fn a_shorter_vector_says_its_length() {
-        let lines: ExchangeLines = core::array::from_fn(|_| ExchangeLine::empty());
+        let line = ExchangeLine::empty();
         let [mut first, mut second] = [0, 1].map(Exchange::new);
-        let _ = first.enter(&lines, &[1; 9]);
-        let _ = second.enter(&lines, &[2; 24]);
-        assert_eq!(second.take(&lines, &mut [0; 24]), Some(9));
-        assert_eq!(first.take(&lines, &mut [0; 9]), Some(24));
+        let _ = first.enter(&line, &[1; 5]);
+        let _ = second.enter(&line, &[2; 8]);
+        assert_eq!(second.take(&line, &mut [0; 8]), Some(5));
+        assert_eq!(first.take(&line, &mut [0; 5]), Some(8));
     }
 
     #[test]
     fn a_member_alone_sees_no_end() {
-        let lines: ExchangeLines = core::array::from_fn(|_| ExchangeLine::empty());
+        let line = ExchangeLine::empty();
         let mut alone = Exchange::new(1);
-        assert!(!alone.enter(&lines, &[1]));
-        assert_eq!(alone.take(&lines, &mut [0]), None);
+        assert!(!alone.enter(&line, &[1]));
+        assert_eq!(alone.take(&line, &mut [0]), None);
     }
 }

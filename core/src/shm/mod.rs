@@ -28,7 +28,7 @@ pub use copy_ring::{
 };
 pub use descriptor::{Descriptor, Grant, ReceiveCookie};
 pub use doorbell::{Doorbell, DoorbellPtr, Slumber};
-pub use exchange::{EXCHANGE_MAX, Exchange, ExchangeLine, ExchangeLines};
+pub use exchange::{EXCHANGE_MAX, Exchange, ExchangeLine};
 pub use fastbox::{FastboxPtr, FastboxReceiver, FastboxSender};
 pub use flow::FlowWords;
 pub use free_queue::FreeQueue;

@@ -240,12 +240,12 @@ impl GroupBarrier {
         theirs: &mut [u8],
     ) -> Result<usize, Error> {
         // SAFETY: the team's world keeps the segment mapped.
-        let lines = unsafe { self.slot.as_ref() }.exchange();
-        if self.exchange.enter(lines, mine) {
+        let line = unsafe { self.slot.as_ref() }.exchange();
+        if self.exchange.enter(line, mine) {
             team.world.wake_sleepers(team.others());
         }
         for _ in 0..team.world.spin().short_polls() {
-            if let Some(length) = self.exchange.take(lines, theirs) {
+            if let Some(length) = self.exchange.take(line, theirs) {
                 self.progress_sometimes(team.world)?;
                 return Ok(length);
             }
@@ -255,7 +255,7 @@ impl GroupBarrier {
         let outcome = team.world.wait_until(what, || {
             // The order matters: a member's entry comes before its end.
             let loss = team.loss();
-            self.exchange.take(lines, theirs).map(Ok).or_else(|| loss.map(Err))
+            self.exchange.take(line, theirs).map(Ok).or_else(|| loss.map(Err))
         })?;
         Ok(outcome?)
     }
