@@ -13,8 +13,8 @@ use crate::layout::{
 use crate::lmt::{Rtr, RtrAck, SendCookie};
 use crate::rma::WindowBlock;
 use crate::shm::{
-    BarrierSlot, Cell, CellHead, Chunks, Descriptor, FlowWords, FreeQueue, Grant, GranuleHead,
-    Line, RecvQueue,
+    BarrierSlot, Cell, CellHead, Chunks, Descriptor, ExchangeLine, FlowWords, FreeQueue, Grant,
+    GranuleHead, Line, RecvQueue,
 };
 use crate::sync::CacheLine;
 use crate::wire::{HeaderWord, Key, Offer, PacketKind, ParcelHead, Sequence};
@@ -58,6 +58,7 @@ fn table() -> String {
     structure::<EventRing>(&mut text);
     structure::<PairCounters>(&mut text);
     structure::<BarrierSlot>(&mut text);
+    structure::<ExchangeLine>(&mut text);
     structure::<FlowWords>(&mut text);
     structure::<Descriptor>(&mut text);
     structure::<Chunks>(&mut text);

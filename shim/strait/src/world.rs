@@ -76,6 +76,8 @@ pub struct World {
     /// The meeting points of all ranks, by context ([`crate::Endpoint::barrier`]).
     meetings: RefCell<Vec<(u32, MeetingPoint)>>,
     groups: RefCell<GroupRegistry>,
+    /// Memory that collective operations use one after the other.
+    pub(crate) scratch: Cell<Vec<u8>>,
     /// Warnings of the start that were not taken.
     warnings: RefCell<Vec<Warning>>,
     pub(crate) heap: Arc<Heap>,
@@ -159,6 +161,7 @@ impl World {
             idle: None,
             meetings: RefCell::default(),
             groups: RefCell::default(),
+            scratch: Cell::default(),
             warnings: RefCell::default(),
             heap,
             store: RefCell::new(store),
