@@ -80,7 +80,9 @@ impl Model {
                 inline: 0,
                 pieces: 4,
                 read_pieces: 4,
-                reads: 4,
+                // The paper's figure 15 has reads behind writes for mid-sized messages: as if a
+                // connection had one read under way.
+                reads: 1,
                 depth: 1024,
                 receives: 16,
                 message: 1 << 31,
@@ -180,10 +182,12 @@ pub(super) struct Rank {
     pub(super) armed: bool,
     pub(super) event: bool,
     pub(super) dead: bool,
-    /// The time of its processor, and the time at which its outgoing link is free. Used with a
-    /// [`Wire`] only.
+    /// The time of its processor. Used with a [`Wire`] only, like the times below.
     pub(super) clock: u64,
+    /// The times at which its outgoing link, its incoming link and its memory bus are free.
     pub(super) link_free: u64,
+    pub(super) inbound_free: u64,
+    pub(super) bus_free: u64,
 }
 
 /// A completion, and the request up to which it frees the queue.
@@ -335,7 +339,7 @@ impl State {
         let ready = if request.is_write() {
             self.now
         } else {
-            self.come_back(peer, request) + self.rng.u64(self.model.read.clone())
+            self.come_back(peer, rank, request) + self.rng.u64(self.model.read.clone())
         };
         Ok(Stage::Moving(Moving {
             remote,
@@ -430,6 +434,7 @@ impl State {
             let connection = Connection(peer_end);
             self.report(peer, 0, Completion { id, connection, result: Ok(done) });
         }
+        self.land(if request.is_write() { peer } else { rank }, request.length());
         Ok(Stage::Landed(moving.moved))
     }
 
