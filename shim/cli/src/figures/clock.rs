@@ -19,6 +19,10 @@ pub(super) struct BenchRow {
     p50: f64,
 }
 
+/// Number of runs of each bench in a full run. Of each row the best run counts, or of medians the
+/// median.
+const ROUNDS: usize = 3;
+
 /// Runs benches, each once in a run of this program.
 #[derive(Debug)]
 pub(super) struct BenchRunner {
@@ -40,7 +44,9 @@ impl BenchRunner {
     pub(super) fn series(&mut self, run: &BenchRun) -> Result<Vec<Series>, Box<dyn Error>> {
         let args = if self.quick { run.quick.as_ref().unwrap_or(&run.args) } else { &run.args };
         let rows = self.rows(args, run.device.as_deref())?;
-        Ok(run.series.iter().map(|filter| filter.series(rows)).collect())
+        let mut all: Vec<Series> = Vec::new();
+        run.series.iter().for_each(|filter| filter.series(rows).join(&mut all));
+        Ok(all)
     }
 
     fn rows(
@@ -50,8 +56,10 @@ impl BenchRunner {
     ) -> Result<&[BenchRow], Box<dyn Error>> {
         let key = (args.to_vec(), device.map(str::to_owned));
         if !self.done.contains_key(&key) {
-            let rows = self.run(args, device)?;
-            self.done.insert(key.clone(), rows);
+            let rounds = if self.quick { 1 } else { ROUNDS };
+            let runs =
+                (0..rounds).map(|_| self.run(args, device)).collect::<Result<Vec<_>, _>>()?;
+            self.done.insert(key.clone(), best(runs));
         }
         Ok(&self.done[&key])
     }
@@ -73,6 +81,32 @@ impl BenchRunner {
         let rows = text.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
         Ok(rows)
     }
+}
+
+/// Joins the rows of several runs.
+fn best(runs: Vec<Vec<BenchRow>>) -> Vec<BenchRow> {
+    let mut all: Vec<(BenchRow, Vec<f64>)> = Vec::new();
+    for row in runs.into_iter().flatten() {
+        let is_same = |known: &BenchRow| {
+            (&known.variant, &known.metric, known.bytes) == (&row.variant, &row.metric, row.bytes)
+        };
+        match all.iter_mut().find(|(known, _)| is_same(known)) {
+            Some((known, medians)) => {
+                known.min = known.min.min(row.min);
+                medians.push(row.p50);
+            }
+            None => {
+                let median = row.p50;
+                all.push((row, vec![median]));
+            }
+        }
+    }
+    let joined = all.into_iter().map(|(mut row, mut medians)| {
+        medians.sort_by(f64::total_cmp);
+        row.p50 = medians[medians.len() / 2];
+        row
+    });
+    joined.collect()
 }
 
 impl RowFilter {
@@ -138,6 +172,14 @@ mod tests {
         assert_eq!(rate.points[1], [64.0, 1024.0]);
         let none = filter("name = 'A'\nmetric = 'rate'").series(&rows);
         assert_eq!(none.points, Vec::<[f64; 2]>::new());
+    }
+
+    #[test]
+    fn of_several_runs_the_best_counts() {
+        let runs = [3.0, 1.0, 2.0].map(|min| vec![row("a", 8.0, min), row("b", 8.0, 5.0)]);
+        let rows = best(runs.into());
+        assert_eq!(rows.len(), 2);
+        assert_eq!((rows[0].min, rows[0].p50), (1.0, 4.0));
     }
 
     #[test]

@@ -99,6 +99,8 @@ impl How {
 #[serde(deny_unknown_fields)]
 pub(super) struct Stated {
     pub(super) series: String,
+    /// The series of this run beside it, where that has another name.
+    pub(super) here: Option<String>,
     pub(super) x: f64,
     pub(super) value: f64,
     /// How the text states it, where not exactly.

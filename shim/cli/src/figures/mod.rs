@@ -177,9 +177,11 @@ fn machine(quick: bool) -> String {
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
     let model = model.map_or("unknown model", |(_, model)| model);
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load = load.split_whitespace().next().unwrap_or("?");
     let run = if quick { "A quick run: few points, short measurements." } else { "A full run." };
     format!(
-        "Strait {} on {} processors ({model}). {run} Figures in virtual time and by counters are \
+        "Strait {} on {} processors ({model}), load {load}. {run} Figures in virtual time and by counters are \
          the same on every machine.",
         env!("CARGO_PKG_VERSION"),
         topology::allowed_cpu_count()

@@ -11,6 +11,10 @@ use super::series::Origin;
 /// The style sheet.
 const STYLE: &str = include_str!("../../figures/page.css");
 
+/// The reason of a difference in a figure by the clock that has no other.
+const BY_CLOCK: &str = "The clock shows this machine and its load at the moment of the run. If the \
+                        difference stays on an idle machine, it is real.";
+
 /// Returns the page.
 pub(super) fn html(all: &[Remade], machine: &str) -> Result<String, Box<dyn core::error::Error>> {
     let mut page = format!(
@@ -109,7 +113,10 @@ fn section(remade: &Remade) -> Result<String, Box<dyn core::error::Error>> {
         }
         text += "</ul>\n";
     }
-    let differs = figure.differs.as_ref().filter(|_| remade.verdict == Verdict::Differs);
+    let unexplained = BY_CLOCK.to_owned();
+    let by_clock = (figure.how == How::Clock).then_some(&unexplained);
+    let differs = figure.differs.as_ref().or(by_clock);
+    let differs = differs.filter(|_| remade.verdict == Verdict::Differs);
     let remarks = [
         ("Why it differs", differs),
         ("What is missing", figure.part.as_ref()),
@@ -139,15 +146,9 @@ fn stated(remade: &Remade) -> String {
         unit = escape(&figure.unit)
     );
     for value in &figure.values {
-        let ours = remade
-            .series
-            .iter()
-            .find(|series| series.origin == Origin::Ours && series.name == value.series);
-        let only = || {
-            let mut ours = remade.series.iter().filter(|series| series.origin == Origin::Ours);
-            ours.next().filter(|_| ours.next().is_none())
-        };
-        let here = ours.or_else(only).and_then(|series| series.at(value.x));
+        let name = value.here.as_ref().unwrap_or(&value.series);
+        let mut ours = remade.series.iter().filter(|series| series.origin == Origin::Ours);
+        let here = ours.find(|series| series.name == *name).and_then(|series| series.at(value.x));
         let x = match figure.labels.get(value.x as usize) {
             Some(label) => label.clone(),
             None => number(value.x),
@@ -187,6 +188,14 @@ fn class(verdict: Verdict) -> &'static str {
     }
 }
 
+/// Makes HTML of a text, in which code is between backquotes.
 fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+    let text =
+        text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;");
+    let mut html = String::new();
+    for (at, part) in text.split('`').enumerate() {
+        let is_code = at % 2 == 1;
+        html += &if is_code { format!("<code>{part}</code>") } else { part.to_owned() };
+    }
+    html
 }

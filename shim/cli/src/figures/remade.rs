@@ -96,15 +96,7 @@ impl Workshop {
     fn measured(&mut self, figure: &PaperFigure) -> Result<Vec<Series>, Box<dyn Error>> {
         let mut all: Vec<Series> = Vec::new();
         for run in &figure.runs {
-            for series in self.runner.series(run)? {
-                match all.iter_mut().find(|known| known.name == series.name) {
-                    Some(known) => {
-                        known.points.extend(series.points);
-                        known.points.sort_by(|one, other| one[0].total_cmp(&other[0]));
-                    }
-                    None => all.push(series),
-                }
-            }
+            self.runner.series(run)?.into_iter().for_each(|series| series.join(&mut all));
         }
         Ok(all)
     }

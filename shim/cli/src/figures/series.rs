@@ -35,6 +35,17 @@ impl Series {
         Self::ours(name, (0..).map(f64::from).zip(values).map(|(x, y)| [x, *y]).collect())
     }
 
+    /// Adds the points to those of the series with this name, or the series.
+    pub(super) fn join(self, all: &mut Vec<Self>) {
+        match all.iter_mut().find(|known| known.name == self.name) {
+            Some(known) => {
+                known.points.extend(self.points);
+                known.points.sort_by(|one, other| one[0].total_cmp(&other[0]));
+            }
+            None => all.push(self),
+        }
+    }
+
     /// Returns the value at `x`.
     pub(super) fn at(&self, x: f64) -> Option<f64> {
         self.points.iter().find(|[at, _]| (at - x).abs() < 1e-9).map(|[_, y]| *y)

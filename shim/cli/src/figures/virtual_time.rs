@@ -221,7 +221,10 @@ fn migration() -> Vec<Series> {
 }
 
 fn barriers() -> Vec<Series> {
-    let designs = [(BarrierDesign::Messages, "messages"), (BarrierDesign::Leaders, "leaders")];
+    let designs = [
+        (BarrierDesign::Messages, "default (messages)"),
+        (BarrierDesign::Leaders, "shared-memory barrier"),
+    ];
     designs
         .map(|(design, name)| {
             let point = |nodes: u32| [f64::from(4 * nodes), barrier(design, nodes, 4) / MICRO];
