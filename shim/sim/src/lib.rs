@@ -42,6 +42,7 @@ mod fabric;
 pub mod locks;
 mod memory;
 mod mesh;
+mod model;
 mod play;
 mod request;
 pub mod ring;
@@ -49,7 +50,8 @@ mod wire;
 
 pub use block::Block;
 pub use device::Device;
-pub use fabric::{Fabric, Model};
+pub use fabric::Fabric;
 pub use mesh::{Mesh, Node, Rig};
+pub use model::Model;
 pub use play::Step;
 pub use wire::Wire;

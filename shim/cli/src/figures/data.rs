@@ -163,7 +163,7 @@ pub(super) struct RowFilter {
     /// What a value is multiplied by.
     #[serde(default = "one")]
     pub(super) scale: f64,
-    /// The variant of the row whose time a value is divided by.
+    /// The variant of another row, by the time of which a value is divided.
     pub(super) over: Option<String>,
     /// Turns the time of an operation in nanoseconds into megabytes per second: the number of
     /// messages of `bytes` in one operation.

@@ -54,6 +54,9 @@ pub(crate) struct Figures {
     /// Fewer points and short measurements: less than a minute in all
     #[arg(long)]
     quick: bool,
+    /// Print the table of verdicts in Markdown, with what was found
+    #[arg(long)]
+    markdown: bool,
 }
 
 impl Figures {
@@ -108,6 +111,10 @@ impl Figures {
     }
 
     fn report(&self, all: &[Remade]) -> Result<(), Box<dyn Error>> {
+        if self.markdown {
+            say("| figure | title | how | verdict | found |\n|---|---|---|---|---|")?;
+            return all.iter().try_for_each(|remade| say(&markdown(remade))).map_err(Into::into);
+        }
         let mut table = TextTable::new();
         table.columns(&["figure", "title", "how", "verdict"]);
         for Remade { figure, verdict, .. } in all {
@@ -121,6 +128,19 @@ impl Figures {
         say(&format!("\n{}: {}", counts.join(", "), self.out.join("index.html").display()))?;
         Ok(())
     }
+}
+
+/// Returns a row of the table in Markdown.
+fn markdown(remade: &Remade) -> String {
+    let Remade { figure, findings, verdict, .. } = remade;
+    let found = findings.iter().map(|Finding { says, holds, found }| {
+        let but = if *holds == Some(false) { "**not** " } else { "" };
+        format!("{but}{says}: {found}")
+    });
+    let found = found.collect::<Vec<_>>().join("; ");
+    let found = figure.reason.clone().unwrap_or(found);
+    let cells = [&figure.key(), figure.title.as_str(), figure.how.name(), verdict.name(), &found];
+    format!("| {} |", cells.join(" | "))
 }
 
 /// One figure in the JSON.
@@ -181,7 +201,8 @@ fn machine(quick: bool) -> String {
     let load = load.split_whitespace().next().unwrap_or("?");
     let run = if quick { "A quick run: few points, short measurements." } else { "A full run." };
     format!(
-        "Strait {} on {} processors ({model}), load {load}. {run} Figures in virtual time and by counters are \
+        "Strait {} on {} processors ({model}), load {load}. {run} Figures in virtual time and by \
+         counters are \
          the same on every machine.",
         env!("CARGO_PKG_VERSION"),
         topology::allowed_cpu_count()

@@ -77,7 +77,8 @@ mod tests {
     #[test]
     fn the_fastest_batch_of_each_library_counts() {
         let text = "openmpi row pp_64 64 ns 260,45,45 255,45,45\nopenmpi row pp_8 8 ns 250,1,1\n\
-                    strait row pp_8 8 ns 100,1,1\nnonsense\nintel row bw_1M 1048576 ns 100000,1,1\n";
+                    strait row pp_8 8 ns 100,1,1\nnonsense\n\
+                    intel row bw_1M 1048576 ns 100000,1,1\n";
         let record = PeerRecord::parse(text);
         let figures = data::figures().unwrap();
         let of = |name| record.series(figures.iter().find(|one| one.key() == name).unwrap());

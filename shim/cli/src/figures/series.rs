@@ -1,4 +1,4 @@
-//! Points of a figure, and who measured them.
+//! Points of a figure, and their origin.
 
 use serde::Serialize;
 

@@ -76,7 +76,7 @@ impl Problem {
         rows.into_iter().map(|row| row.into_iter().collect()).collect()
     }
 
-    /// Returns a sparse random vector, whose element `number` is 0.5.
+    /// Returns a sparse random vector with 0.5 as its element `number`.
     fn vector(&self, random: &mut Random, number: usize) -> Row {
         let power = self.order.next_power_of_two() as f64;
         let mut vector: Row = Vec::with_capacity(self.nonzeros + 1);

@@ -1,5 +1,5 @@
 //! `strait bench npb`: kernels of the NAS Parallel Benchmarks ([RdmaChannel04] §7, [SpecRndv09]
-//! §4.3) with their communication, whose results are compared with NPB's published values.
+//! §4.3) with their communication. Their results are compared with NPB's published values.
 //!
 //! The definitions are NPB's: D. Bailey et al., *The NAS Parallel Benchmarks*, RNR-94-007, and the
 //! verification values of its reference implementation, classes S and W. The decomposition is our
