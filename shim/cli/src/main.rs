@@ -3,6 +3,7 @@
 mod bench;
 mod completions;
 mod demo;
+mod figures;
 mod info;
 mod job;
 mod measure;
@@ -39,6 +40,7 @@ enum Command {
     Run(run::RunCommand),
     Demo(demo::Demo),
     Bench(bench::Bench),
+    Figures(figures::Figures),
     Info(info::Info),
     Tune(tune::Tune),
     Why(why::Why),
@@ -67,6 +69,7 @@ fn execute(words: &[OsString]) -> Result<ExitCode, Box<dyn Error>> {
         Some(Command::Run(run)) => run.execute(),
         Some(Command::Demo(demo)) => demo.execute(),
         Some(Command::Bench(bench)) => bench.execute(),
+        Some(Command::Figures(figures)) => figures.execute(),
         Some(Command::Info(info)) => info.execute(),
         Some(Command::Tune(tune)) => tune.execute(),
         Some(Command::Why(why)) => why.execute(),

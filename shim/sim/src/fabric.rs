@@ -1,104 +1,21 @@
 //! The fabric: the order of events, and their effects on memory.
 
 use core::cmp::Reverse;
-use core::ops::Range;
 use core::ptr::NonNull;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fastrand::Rng;
-use strait_core::hca::{
-    Access, Atomics, Capabilities, Completion, Connection, Done, Sge, WorkError,
-};
+use strait_core::hca::{Access, Completion, Connection, Done, Sge, WorkError};
 
 use super::device::Device;
 use super::end::{End, Standing, Step};
 use super::memory::Regions;
+use super::model::Model;
 use super::request::{Local, Moving, Request, Stage, Verb};
-use super::wire::Wire;
 
 /// Number of attempts to start a request at a peer that is not ready, before it fails.
 const TRIES: u32 = 40;
-
-/// The capabilities and times of the devices of a fabric. Times are in ticks of virtual time.
-#[derive(Clone, Debug)]
-pub struct Model {
-    /// The capabilities of every device.
-    pub capabilities: Capabilities,
-    /// Number of regions that a rank can register.
-    pub regions: usize,
-    /// Time from one step of a connection to the next.
-    pub step: Range<u64>,
-    /// Additional time of a read or an atomic compared with a write.
-    pub read: Range<u64>,
-    /// Time from the end of a request to its completion.
-    pub report: Range<u64>,
-    /// Percentage of requests that are refused temporarily.
-    pub refuse: u32,
-    /// The fixed times, where they are not drawn.
-    pub wire: Option<Wire>,
-    /// Whether a promised order within a write is kept. Tests break it to show that it is needed.
-    pub faithful: bool,
-}
-
-impl Model {
-    /// Draws the capabilities and times from `seed`, too.
-    #[must_use]
-    pub fn drawn(seed: u64) -> Self {
-        let mut rng = Rng::with_seed(seed ^ 0x5e1f_0f00);
-        let slowest = *rng.choice(&[2, 10, 200]).unwrap();
-        Self {
-            capabilities: Capabilities {
-                inline: *rng.choice(&[0, 8, 64, 256]).unwrap(),
-                pieces: rng.u32(1..5),
-                read_pieces: 1,
-                reads: rng.u32(1..5),
-                depth: *rng.choice(&[2, 3, 8, 64, 1024]).unwrap(),
-                receives: 16,
-                message: 1 << 30,
-                atomics: Atomics::Hca,
-                immediate: true,
-                acknowledged: true,
-                ordered_bytes: rng.bool(),
-            },
-            regions: usize::MAX,
-            step: 1..slowest,
-            read: slowest..4 * slowest,
-            report: 1..*rng.choice(&[2, 100]).unwrap(),
-            refuse: *rng.choice(&[0, 0, 10, 50]).unwrap(),
-            wire: None,
-            faithful: true,
-        }
-    }
-
-    /// Returns the cards of `[RdmaChannel04]`, on which the last word of a write lands last.
-    #[must_use]
-    pub fn of_2004() -> Self {
-        let wire = Wire::INFINIBAND_2004;
-        Self {
-            capabilities: Capabilities {
-                inline: 0,
-                pieces: 4,
-                read_pieces: 4,
-                reads: 4,
-                depth: 1024,
-                receives: 16,
-                message: 1 << 31,
-                atomics: Atomics::Hca,
-                immediate: true,
-                acknowledged: true,
-                ordered_bytes: true,
-            },
-            regions: usize::MAX,
-            step: 0..1,
-            read: 0..1,
-            report: wire.acknowledge..wire.acknowledge + 1,
-            refuse: 0,
-            wire: Some(wire),
-            faithful: true,
-        }
-    }
-}
 
 /// A fabric and its ranks.
 #[derive(Clone, Debug)]
@@ -180,10 +97,12 @@ pub(super) struct Rank {
     pub(super) armed: bool,
     pub(super) event: bool,
     pub(super) dead: bool,
-    /// The time of its processor, and the time at which its outgoing link is free. Used with a
-    /// [`Wire`] only.
+    /// The time of its processor. Used with a [`Wire`](super::Wire) only, like the times below.
     pub(super) clock: u64,
+    /// The times at which its outgoing link, its incoming link and its memory bus are free.
     pub(super) link_free: u64,
+    pub(super) inbound_free: u64,
+    pub(super) bus_free: u64,
 }
 
 /// A completion, and the request up to which it frees the queue.
@@ -335,7 +254,7 @@ impl State {
         let ready = if request.is_write() {
             self.now
         } else {
-            self.come_back(peer, request) + self.rng.u64(self.model.read.clone())
+            self.come_back(peer, rank, request) + self.rng.u64(self.model.read.clone())
         };
         Ok(Stage::Moving(Moving {
             remote,
@@ -430,6 +349,7 @@ impl State {
             let connection = Connection(peer_end);
             self.report(peer, 0, Completion { id, connection, result: Ok(done) });
         }
+        self.land(if request.is_write() { peer } else { rank }, request.length());
         Ok(Stage::Landed(moving.moved))
     }
 

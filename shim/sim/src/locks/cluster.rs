@@ -8,9 +8,9 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use strait::LockDesign;
 use strait_core::lock::{LockRequest, WordAccess};
-use strait_tests::sim::Wire;
 
 use super::state::{Access, Answer, Asker, Costs, Event, Lock, State, Word};
+use crate::Wire;
 
 pub(crate) struct Cluster {
     state: Mutex<State>,
@@ -151,6 +151,27 @@ impl Rank<'_> {
         let mut state = self.state();
         state.parked[self.rank as usize] = true;
         drop(self.pass(state));
+    }
+
+    /// Ends the waits of these ranks, which poll a word that this rank has written.
+    pub(crate) fn wake(&self, ranks: core::ops::Range<u32>) {
+        let mut state = self.state();
+        for rank in ranks {
+            if core::mem::take(&mut state.parked[rank as usize]) {
+                let now = state.now;
+                state.at(now, Event::Turn(rank));
+            }
+        }
+    }
+
+    /// Sends a message to a rank of the same node, which sets a word there.
+    pub(crate) fn deliver(&self, lock: Lock, word: Word) {
+        let message = self.costs().message;
+        self.spend(message / 2);
+        let mut state = self.state();
+        let access = Access { lock, word, op: WordAccess::Write(1), asker: Asker::None };
+        let due = state.now + message - message / 2;
+        state.at(due, Event::Perform(access));
     }
 
     /// Accesses a word with the processor.

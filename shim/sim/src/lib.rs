@@ -1,5 +1,18 @@
-//! A simulated fabric of RDMA devices: any number of ranks, in one thread or in turns, over virtual
-//! time.
+//! Virtual time: Strait's state machines on simulated devices, nodes and processors.
+//!
+//! Nothing here depends on the machine or on its clock: a run is the same everywhere, to the
+//! nanosecond. The tests use it to repeat schedules. `strait figures` uses it for what two
+//! processors cannot show.
+//!
+//! - [`Fabric`]: RDMA devices of any number of ranks, below.
+//! - [`Mesh`]: ranks with links of the RDMA channel between them, over any device.
+//! - [`ring`]: latency and bandwidth of the designs of the RDMA channel.
+//! - [`barrier`]: barriers of nodes of several processes.
+//! - [`locks`]: the designs of window locks, with the scenarios of two papers.
+//!
+//! # The fabric
+//!
+//! It has any number of ranks, in one thread or in turns.
 //!
 //! [`Device`] does what [`strait_core::hca`] promises, and nothing more. All behaviour that the
 //! trait leaves open is drawn from the seed:
@@ -21,15 +34,24 @@
 //!
 //! Threads and the clock of the machine are absent on purpose.
 
+pub mod barrier;
+mod block;
 mod device;
 mod end;
 mod fabric;
+pub mod locks;
 mod memory;
+mod mesh;
+mod model;
 mod play;
 mod request;
+pub mod ring;
 mod wire;
 
+pub use block::Block;
 pub use device::Device;
-pub use fabric::{Fabric, Model};
+pub use fabric::Fabric;
+pub use mesh::{Mesh, Node, Rig};
+pub use model::Model;
 pub use play::Step;
 pub use wire::Wire;

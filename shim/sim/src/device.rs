@@ -149,7 +149,8 @@ impl Hca for Device {
             return Err(PostError::Length { found: length, limit });
         }
         end.posted += 1;
-        let due = fabric.leave(self.rank, &posted);
+        let peer = end.peer;
+        let due = fabric.leave(self.rank, peer, &posted);
         posted.not_before = due;
         fabric.ranks[self.rank as usize].ends[connection.0 as usize].queue.push_back(posted);
         fabric.schedule_step(self.rank, connection.0, due);
@@ -187,6 +188,6 @@ impl Hca for Device {
     }
 
     fn copied(&mut self, bytes: usize) {
-        lock(&self.fabric).spend(self.rank, |wire| wire.copying(bytes));
+        lock(&self.fabric).copy(self.rank, bytes);
     }
 }

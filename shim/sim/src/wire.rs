@@ -7,8 +7,11 @@
 /// reads from it, one after the other. Each rank's processor has its own clock, which posting,
 /// polling and copying advance.
 ///
-/// The model leaves out on purpose that copies and devices share the memory bus, and that
-/// registration costs time.
+/// Copies and the device of a rank share its memory bus, which serves one after the other: a copy
+/// moves each byte over it twice, a device once. Bytes for a rank pass its incoming link one after
+/// the other, too.
+///
+/// The model leaves out on purpose that registration costs time.
 #[derive(Clone, Copy, Debug)]
 pub struct Wire {
     /// Time of the processor for each request that it posts.
@@ -27,8 +30,10 @@ pub struct Wire {
     pub gap: u64,
     /// Speed of the link.
     pub bandwidth: u64,
-    /// Speed of a processor that copies.
+    /// Speed of a processor that copies while the device is idle.
     pub copy: u64,
+    /// Speed of the memory bus, which a copy crosses twice and a device once.
+    pub bus: u64,
 }
 
 impl Wire {
@@ -36,6 +41,7 @@ impl Wire {
     /// a copy. The paper gives the time of a small write, but not its parts: here the processor
     /// takes 0.5 µs of it. It gives no time for a small read, either. The model takes 12.4 µs,
     /// somewhat more than twice a write's time, because a read crosses the link twice.
+    /// The paper's copies fill the memory bus, and cross it twice: 1.6 GB/s.
     pub const INFINIBAND_2004: Self = Self {
         post: 500,
         poll: 50,
@@ -45,11 +51,17 @@ impl Wire {
         gap: 700,
         bandwidth: 870_000_000,
         copy: 800_000_000,
+        bus: 1_600_000_000,
     };
 
     /// Returns the time for which `length` bytes keep the link busy.
     pub(super) fn on_link(&self, length: usize) -> u64 {
         per(length, self.bandwidth)
+    }
+
+    /// Returns the time for which a device keeps the memory bus busy with `length` bytes.
+    pub(super) fn on_bus(&self, length: usize) -> u64 {
+        per(length, self.bus)
     }
 
     /// Returns the time in which a processor copies `length` bytes.

@@ -70,31 +70,54 @@ impl State {
         }
     }
 
-    /// Posts a request of `rank` and returns its time of arrival at the peer. All bytes of a write
-    /// have then passed the link.
-    pub(super) fn leave(&mut self, rank: u32, request: &Request) -> u64 {
+    /// Copies `length` bytes with the processor of `rank`, when its memory bus is free.
+    pub(super) fn copy(&mut self, rank: u32, length: usize) {
+        let Some(wire) = self.model.wire else { return };
+        let rank = self.rank_mut(rank);
+        rank.clock = rank.clock.max(rank.bus_free) + wire.copying(length);
+        rank.bus_free = rank.clock;
+    }
+
+    /// Posts a request of `rank` to `peer` and returns its time of arrival there. All bytes of a
+    /// write have then passed the links.
+    pub(super) fn leave(&mut self, rank: u32, peer: u32, request: &Request) -> u64 {
         let Some(wire) = self.model.wire else { return 0 };
         self.spend(rank, |wire| wire.post);
         let posted = self.rank(rank).clock;
         if request.is_write() {
-            self.pass(rank, posted, request.length(), &wire) + wire.write
+            self.pass(rank, peer, posted, request.length(), &wire) + wire.write
         } else {
             posted + wire.read / 2
         }
     }
 
-    /// Returns the arrival time of the result of a read or atomic that starts at `peer` now.
-    pub(super) fn come_back(&mut self, peer: u32, request: &Request) -> u64 {
+    /// Returns the arrival time at `rank` of the result of a read or atomic that starts at `peer`
+    /// now.
+    pub(super) fn come_back(&mut self, peer: u32, rank: u32, request: &Request) -> u64 {
         let Some(wire) = self.model.wire else { return self.now };
-        self.pass(peer, self.now, request.length(), &wire) + wire.read - wire.read / 2
+        self.pass(peer, rank, self.now, request.length(), &wire) + wire.read - wire.read / 2
     }
 
-    /// Lets `length` bytes pass the outgoing link of `rank`, from `now` or from the time when it is
-    /// free. Returns the time at which they have passed.
-    fn pass(&mut self, rank: u32, now: u64, length: usize, wire: &Wire) -> u64 {
+    /// Lets `length` bytes pass the outgoing link of `from` and the incoming one of `to`, beginning
+    /// at `now` or when the links are free. Returns the time at which they have passed.
+    fn pass(&mut self, from: u32, to: u32, now: u64, length: usize, wire: &Wire) -> u64 {
+        let (on_link, on_bus) = (wire.on_link(length), wire.on_bus(length));
+        let sender = self.rank_mut(from);
+        let begin = now.max(sender.link_free);
+        sender.link_free = begin + on_link.max(wire.gap);
+        sender.bus_free = sender.bus_free.max(now) + on_bus;
+        let receiver = self.rank_mut(to);
+        let end = begin.max(receiver.inbound_free) + on_link;
+        receiver.inbound_free = end;
+        end
+    }
+
+    /// Accounts for bytes that the device of `rank` has just written to memory: they crossed the
+    /// memory bus while they came over the link.
+    pub(super) fn land(&mut self, rank: u32, length: usize) {
+        let Some(wire) = self.model.wire else { return };
+        let began = self.now.saturating_sub(wire.on_link(length));
         let rank = self.rank_mut(rank);
-        let begin = now.max(rank.link_free);
-        rank.link_free = begin + wire.on_link(length).max(wire.gap);
-        begin + wire.on_link(length)
+        rank.bus_free = rank.bus_free.max(began) + wire.on_bus(length);
     }
 }

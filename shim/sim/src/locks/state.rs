@@ -9,33 +9,38 @@ use strait_core::lock::{
     Coding, HybridWord, LockManager, LockMember, LockMode, LockRequest, LockState as Held,
     LockType, LockWord, McsWord, Migration, MigrationStep, WordAccess,
 };
-use strait_tests::sim::Wire;
+
+use crate::Wire;
 
 /// Costs besides those of the wire, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Costs {
-    pub(crate) wire: Wire,
-    /// An access of a processor to a line that another processor accessed last, and to one that it
-    /// accessed last itself.
-    pub(crate) line: u64,
-    pub(crate) own_line: u64,
+pub struct Costs {
+    /// The cards.
+    pub wire: Wire,
+    /// An access of a processor to a line that another processor accessed last.
+    pub line: u64,
+    /// An access to a line that the processor accessed last itself.
+    pub own_line: u64,
     /// A message on a node, one way.
-    pub(crate) message: u64,
+    pub message: u64,
     /// Time of a manager for each request.
-    pub(crate) serve: u64,
+    pub serve: u64,
     /// Time until a sleeping manager is awake.
-    pub(crate) wake: u64,
+    pub wake: u64,
     /// The unit of back-off at words for processors, and at words for devices.
-    pub(crate) units: [u64; 2],
+    pub units: [u64; 2],
     /// The longest back-off, in units.
-    pub(crate) backoff: u32,
+    pub backoff: u32,
+    /// Time until a polling manager has a processor again, where the threads of a node need more
+    /// processors than it has: about half a time slice.
+    pub slice: u64,
 }
 
 impl Costs {
     /// The costs with the cards of `Wire::INFINIBAND_2004`, for which an atomic takes as long as a
     /// read. The other values are assumed. A request costs a manager a poll, matching and two locks
     /// of a library with threads. A wake-up costs an interrupt and a context switch.
-    pub(crate) const OF_2004: Self = Self {
+    pub const OF_2004: Self = Self {
         wire: Wire::INFINIBAND_2004,
         line: 200,
         own_line: 20,
@@ -44,7 +49,18 @@ impl Costs {
         wake: 15_000,
         units: [500, 12_400],
         backoff: 64,
+        slice: 0,
     };
+
+    /// The costs on nodes with more polling threads than processors. Half a time slice of 1 ms is
+    /// assumed.
+    pub const OVERSUBSCRIBED: Self = Self { slice: 500_000, ..Self::OF_2004 };
+
+    /// The costs without any back-off.
+    pub const WITHOUT_BACKOFF: Self = Self { units: [0, 0], backoff: 1, ..Self::OF_2004 };
+
+    /// The costs with the back-off that the library uses at all words.
+    pub const WITH_SHORT_BACKOFF: Self = Self { units: [500, 500], ..Self::OF_2004 };
 }
 
 /// A word of the lock of one target in one window.
@@ -323,6 +339,7 @@ impl State {
         let idle = self.now >= self.managers[target];
         let begin = match self.design {
             LockDesign::Event if idle => self.now + self.costs.wake,
+            LockDesign::Thread if idle => self.now + self.costs.slice,
             _ => self.now,
         };
         let done = begin.max(self.managers[target]) + self.costs.serve;

@@ -7,10 +7,9 @@ use strait_core::hca::{
     WorkRequest,
 };
 use strait_core::ring::Counter;
-use strait_tests::conformance::ring::Block;
-use strait_tests::sim::{Device, Fabric};
 
-use crate::{Op, Play};
+use super::{Op, Play};
+use crate::{Block, Device, Fabric};
 
 /// Number of messages that have a source word for their number.
 const MESSAGES: usize = 1024;

@@ -1,10 +1,9 @@
 //! Two ranks and a link.
 
 use strait_core::ring::LinkConfig;
-use strait_tests::conformance::ring::{Mesh, Rig};
-use strait_tests::sim::{Device, Fabric};
 
-use crate::{Op, Play};
+use super::{Op, Play};
+use crate::{Device, Fabric, Mesh, Rig};
 
 /// A link, and the bytes of the message under way at each of its ends.
 pub(super) struct Pair {
@@ -22,7 +21,8 @@ struct Side {
     messages: [u64; 2],
 }
 
-struct Simulated(Fabric);
+/// The devices of a fabric, as a rig.
+pub(super) struct Simulated(pub(super) Fabric);
 
 impl Rig for Simulated {
     type Device = Device;
