@@ -5,9 +5,9 @@
 //! all of it, and enters the next exchange while it still has the line. A message in each direction
 //! takes the time of two lines.
 //!
-//! There is room for two exchanges, which take turns. A member that enters exchange `n + 2` has seen
-//! the other enter exchange `n + 1`, and so knows that the other has read the vector of `n`. Both
-//! are on one line, since processors fetch neighbouring lines in pairs.
+//! There is room for two exchanges, which take turns. A member that enters exchange `n + 2` has
+//! seen the other enter exchange `n + 1`, and so knows that the other has read the vector of `n`.
+//! Both are on one line, since processors fetch neighbouring lines in pairs.
 //!
 //! Participants: two members, one thread each. All calls are wait-free. The caller decides how to
 //! pass the time until `take` returns a vector.
