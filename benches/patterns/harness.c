@@ -32,6 +32,7 @@ size_t buffer_bytes;
 #ifdef STRAIT
 strait_world world;
 strait_window window;
+strait_group everyone;
 #else
 MPI_Win window;
 #endif

@@ -16,6 +16,8 @@ use strait_platform::backoff::{CallTimer, SpinLimits};
 use strait_platform::boot::{BootError, InProcess, KeyValueStore};
 use strait_platform::cma::Cma;
 use strait_platform::liveness::LivenessWatch;
+use strait_platform::observe::monotonic_ns;
+use strait_platform::record::RecordMode;
 use strait_platform::segment::{Heap, SegmentMap};
 use strait_platform::sleep;
 use strait_platform::{Nodes, Rank};
@@ -74,6 +76,8 @@ pub struct World {
     /// The meeting points of all ranks, by context ([`crate::Endpoint::barrier`]).
     meetings: RefCell<Vec<(u32, MeetingPoint)>>,
     groups: RefCell<GroupRegistry>,
+    /// Memory that collective operations use one after the other.
+    pub(crate) scratch: Cell<Vec<u8>>,
     /// Warnings of the start that were not taken.
     warnings: RefCell<Vec<Warning>>,
     pub(crate) heap: Arc<Heap>,
@@ -120,6 +124,9 @@ impl World {
         let segment = unsafe { map.segment() };
         let (size, node) = (segment.ranks(), nodes.node_of(rank).unwrap_or(0));
         let mut engine = Engine::new(SystemMemory, segment, rank, tuning)?;
+        if RecordMode::chosen() == RecordMode::Events {
+            engine.record_events(monotonic_ns);
+        }
         let sleep = networks::sleep(&network, &segment, rank)?;
         let spin = SpinLimits::new(nodes.ranks_on(node).count() as u32, cpus);
         let spin = match &network {
@@ -154,6 +161,7 @@ impl World {
             idle: None,
             meetings: RefCell::default(),
             groups: RefCell::default(),
+            scratch: Cell::default(),
             warnings: RefCell::default(),
             heap,
             store: RefCell::new(store),
