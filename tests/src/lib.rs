@@ -4,6 +4,7 @@
 mod arena;
 pub mod chaos;
 pub mod cluster;
+pub mod collectives;
 pub mod conformance;
 mod engines;
 pub mod fuzz;

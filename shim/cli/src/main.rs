@@ -12,7 +12,10 @@ mod output;
 mod payload;
 mod ranks;
 mod run;
+mod stall;
 mod table;
+mod top;
+mod trace;
 mod tune;
 mod why;
 
@@ -41,6 +44,8 @@ enum Command {
     Info(info::Info),
     Tune(tune::Tune),
     Why(why::Why),
+    Top(top::Top),
+    Trace(trace::Trace),
     MpiEnv(mpi_env::MpiEnv),
     Completions(completions::Completions),
 }
@@ -68,6 +73,8 @@ fn execute(words: &[OsString]) -> Result<ExitCode, Box<dyn Error>> {
         Some(Command::Info(info)) => info.execute(),
         Some(Command::Tune(tune)) => tune.execute(),
         Some(Command::Why(why)) => why.execute(),
+        Some(Command::Top(top)) => top.execute(),
+        Some(Command::Trace(trace)) => trace.execute(),
         Some(Command::MpiEnv(mpi_env)) => mpi_env.execute(),
         Some(Command::Completions(completions)) => completions.execute(Cli::command()),
         None => demo::Demo::default().execute(),

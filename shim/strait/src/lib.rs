@@ -109,7 +109,7 @@ mod world;
 pub use alloc::SharedMemory;
 pub use buffer::{RecvBuffer, SendBuffer, Vectored};
 pub use bytemuck;
-pub use collective::{Group, Number};
+pub use collective::{Contribution, Group, InPlace, Number, Reduction};
 pub use designs::{LockDesign, WindowDesign};
 pub use endpoint::Endpoint;
 pub use error::{CollectiveError, Error, ErrorKind, NetworkError, WindowError};
