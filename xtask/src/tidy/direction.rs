@@ -7,7 +7,7 @@ use toml::{Table, Value};
 use super::{Finding, Repository};
 
 /// Every package of the repository, with the packages that it may depend on.
-const MAY_USE: [(&str, &[&str]); 15] = [
+const MAY_USE: [(&str, &[&str]); 16] = [
     ("strait-core", &[]),
     ("strait-bare", &["strait-core"]),
     ("strait-platform", &["strait-core"]),
@@ -18,6 +18,7 @@ const MAY_USE: [(&str, &[&str]); 15] = [
     ("strait-ffi", &["strait"]),
     ("strait-ofi", &["strait", "strait-core"]),
     ("strait-tests", &["strait", "strait-core", "strait-sim"]),
+    ("strait-simulations", &["strait", "strait-core", "strait-sim", "strait-tests"]),
     ("strait-ffi-fuzzed", &["strait"]),
     ("strait-fuzz", &["strait-ffi-fuzzed", "strait-tests"]),
     ("strait-loom-tests", &["strait-core"]),
