@@ -57,8 +57,8 @@ impl<'world> Group<'world> {
         }
     }
 
-    /// Makes a group of the same members in the same places, whose messages do not mix with those
-    /// of this group. All members call this together.
+    /// Makes a group of the same members in the same places. Its messages do not mix with those of
+    /// this group. All members call this together.
     ///
     /// ```
     /// # strait::World::run_in_process(3, |world| {

@@ -46,8 +46,8 @@ impl GroupRegistry {
         self.add_edition(context, ranks, 0)
     }
 
-    /// Adds a group whose messages differ from those of the groups of the same members with other
-    /// editions.
+    /// Adds a group. Its messages have other names than those of groups of the same members with
+    /// other editions.
     pub(crate) fn add_edition(
         &mut self,
         context: u32,

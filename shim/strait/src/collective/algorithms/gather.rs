@@ -6,8 +6,8 @@ use crate::collective::blocks::{Blocks, keep};
 use crate::collective::team::Team;
 
 impl Team<'_> {
-    /// Gathers the members' blocks in `all` at the root. `own` is `None` at a root whose block is
-    /// in place. Other members use neither `all` nor ranges of `blocks`.
+    /// Gathers the members' blocks in `all` at the root. `own` is `None` where the root has its
+    /// block in place. Other members use neither `all` nor ranges of `blocks`.
     pub(in crate::collective) fn gather(
         self,
         own: Option<&[u8]>,
