@@ -44,8 +44,8 @@ impl Endpoint<'_> {
     }
 
     /// Waits a short time for a message. While no other packet can come, it polls only the baton
-    /// and fastbox of its source (`[Nemesis07]` §3.3). Returns `None` when the message has not come,
-    /// or has to be received in another way.
+    /// and fastbox of its source (`[Nemesis07]` §3.3). Returns `None` when the message has not
+    /// come, or has to be received in another way.
     #[inline(always)]
     pub(crate) fn poll_lines(&self, bytes: &mut [u8], source: Rank, tag: Tag) -> Option<Status> {
         let (want, engine) = (Want::new(self.context(), tag), self.world().engine());
