@@ -14,7 +14,6 @@ mod model;
 pub mod one_sided;
 pub mod payload;
 mod segment;
-pub mod sim;
 mod threads;
 pub mod traffic;
 

@@ -288,15 +288,6 @@ impl<'world> Endpoint<'world> {
         }
     }
 
-    /// Does the work of [`crate::raw::RawEndpoint::recv_lines`].
-    #[inline(always)]
-    pub(crate) fn recv_lines(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Option<Status> {
-        match self.world.engine().recv_lines(self.pattern(source, tag), buffer) {
-            Bypass::Received(status) => Some(status),
-            Bypass::Nothing | Bypass::Closed => None,
-        }
-    }
-
     /// Waits until a matching message has arrived, and describes it without receiving it.
     ///
     /// ```

@@ -1,6 +1,7 @@
 //! Sends and receives of messages that take several lines.
 
-use strait_core::engine::{Bypass, SentShort, Status, Want};
+use strait_core::buffer::Part;
+use strait_core::engine::{Bypass, Owner, ReceivedShort, SentShort, Status, Want};
 use strait_core::sync::{finish_look, spin_hint};
 use strait_core::wire::Key;
 use strait_platform::Rank;
@@ -53,7 +54,13 @@ impl Endpoint<'_> {
         if let Some(status) = self.recv_straight(bytes, source, tag) {
             return Some(status);
         }
-        let mut found = engine.recv_lines(pattern, bytes);
+        // The short ways leave unexpected messages alone, and with them those of windows.
+        let serves_windows = self.world().serves_windows();
+        let has_messages_of_windows = || serves_windows && engine.has_unexpected();
+        let recv_lines = |bytes: &mut [u8], otherwise| {
+            if serves_windows { otherwise } else { engine.recv_lines(pattern, bytes) }
+        };
+        let mut found = recv_lines(bytes, Bypass::Nothing);
         let (mut look, polls) = (0, self.world().spin().polls());
         // Each result is looked at, that of the last poll too: the message may be in `bytes`.
         loop {
@@ -74,6 +81,7 @@ impl Endpoint<'_> {
                 }
                 Bypass::Nothing if look % POLLS_PER_PROGRESS != 0 => finish_look(),
                 Bypass::Nothing if engine.has_work_outside_lines() => break,
+                Bypass::Nothing if has_messages_of_windows() => break,
                 Bypass::Nothing if engine.others_have_lines(source) => break,
                 Bypass::Nothing => spin_hint(),
             }
@@ -83,9 +91,44 @@ impl Endpoint<'_> {
                 if let Some(status) = self.recv_straight(bytes, source, tag) {
                     return Some(status);
                 }
-                found = engine.recv_lines(pattern, bytes);
+                found = recv_lines(bytes, Bypass::Closed);
             }
         }
         None
+    }
+
+    /// Does the work of [`crate::raw::RawEndpoint::recv_lines`].
+    #[inline(always)]
+    pub(crate) fn recv_lines(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Option<Status> {
+        let world = self.world();
+        if world.serves_windows() {
+            return None;
+        }
+        match world.engine().recv_lines(self.pattern(source, tag), buffer) {
+            Bypass::Received(status) => Some(status),
+            Bypass::Nothing | Bypass::Closed => None,
+        }
+    }
+
+    /// Starts a receive of a message that is short or arrives later, without a round of progress.
+    ///
+    /// # Safety
+    ///
+    /// The contract of [`strait_core::engine::Engine::irecv_short`] holds for the bytes of
+    /// `buffer`.
+    #[inline(always)]
+    pub(crate) unsafe fn irecv_short(
+        &self,
+        owner: Owner,
+        buffer: Part,
+        source: Rank,
+        tag: Tag,
+    ) -> ReceivedShort {
+        let world = self.world();
+        if world.serves_windows() {
+            return ReceivedShort::Declined;
+        }
+        // SAFETY: the caller guarantees the same (contract of `irecv_short`).
+        unsafe { world.engine().irecv_short(self.pattern(source, tag), buffer, owner) }
     }
 }

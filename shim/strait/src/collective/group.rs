@@ -1,6 +1,6 @@
 //! A group: some ranks of a job, and the operations among them.
 
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use bytemuck::{AnyBitPattern, NoUninit};
@@ -26,11 +26,16 @@ pub struct Group<'world> {
     tag: u32,
     place: u32,
     pub(super) meeting: RefCell<MeetingPoint>,
+    /// Number of groups that were made of this one for windows.
+    windows: Cell<u32>,
+    /// Number of the window of which this group has the members, if it is a window's.
+    window: Option<u32>,
 }
 
 impl<'world> Group<'world> {
     pub(super) fn new(endpoint: Endpoint<'world>, ranks: Rc<[Rank]>, tag: u32, place: u32) -> Self {
-        Self { endpoint, ranks, tag, place, meeting: RefCell::default() }
+        let (meeting, windows) = (RefCell::default(), Cell::new(0));
+        Self { endpoint, ranks, tag, place, meeting, windows, window: None }
     }
 
     /// Returns the world of this group.
@@ -40,9 +45,23 @@ impl<'world> Group<'world> {
 
     /// Returns a group of the same members in the same places, with its own meeting point. All
     /// members do so.
-    pub(crate) fn again(&self) -> Self {
+    pub(super) fn again(&self) -> Self {
         let Self { endpoint, ref ranks, tag, place, .. } = *self;
         Self::new(endpoint, Rc::clone(ranks), tag, place)
+    }
+
+    /// Returns a group as [`Group::again`] does, for a window. All members do so.
+    pub(crate) fn for_window(&self) -> Self {
+        let made = self.windows.get() + 1;
+        self.windows.set(made);
+        let mut group = self.again();
+        group.window = Some(self.tag << 16 | made & 0xffff);
+        group
+    }
+
+    /// Returns the number of the window of which this group has the members. All agree on it.
+    pub(crate) const fn window(&self) -> Option<u32> {
+        self.window
     }
 
     /// Returns the rank in each place.
@@ -138,7 +157,9 @@ impl<'world> Group<'world> {
 
     pub(super) fn team(&self) -> Team<'_> {
         let members = Members::List(&self.ranks);
-        Team::new(self.endpoint.world(), self.endpoint.context(), self.tag, members, self.place)
+        let world = self.endpoint.world();
+        Team::new(world, self.endpoint.context(), self.tag, members, self.place)
+            .of_window(self.window)
     }
 }
 

@@ -3,7 +3,7 @@
 use bytemuck::{AnyBitPattern, NoUninit};
 use strait_core::buffer::Cursor;
 use strait_core::engine::{Fault, Gone, Owner, Received, RequestId, SendMode, Sent};
-use strait_core::layout::{Call, Wait};
+use strait_core::layout::{Call, RankSet, Wait};
 use strait_core::matching::Pattern;
 use strait_core::wire::Key;
 use strait_platform::Rank;
@@ -50,6 +50,8 @@ pub(super) struct Team<'a> {
     /// group.
     all: Members<'a>,
     pub(super) place: u32,
+    /// Number of the window of which these are the members.
+    window: Option<u32>,
 }
 
 impl<'a> Team<'a> {
@@ -60,7 +62,12 @@ impl<'a> Team<'a> {
         members: Members<'a>,
         place: u32,
     ) -> Self {
-        Self { world, context, tag, members, all: members, place }
+        Self { world, context, tag, members, all: members, place, window: None }
+    }
+
+    /// Returns the same members, as those of a window.
+    pub(super) const fn of_window(self, window: Option<u32>) -> Self {
+        Self { window, ..self }
     }
 
     /// Returns a team of some members, this one among them, for a step of an operation of all.
@@ -89,13 +96,16 @@ impl<'a> Team<'a> {
     }
 
     /// Describes the wait of a member for a barrier in the segment.
-    pub(super) const fn barrier_wait(&self) -> Wait {
-        Wait { context: Some(self.context), ..Wait::new(Call::Barrier) }
+    pub(super) fn barrier_wait(&self) -> Wait {
+        let others = RankSet::of(self.others());
+        let tag = Some(self.tag).filter(|tag| *tag != 0);
+        let (context, window) = (Some(self.context), self.window);
+        Wait { context, tag, others, window, ..Wait::new(Call::Barrier) }
     }
 
     /// Describes the wait of a member for the other's vector in the segment.
-    pub(super) const fn exchange_wait(&self) -> Wait {
-        Wait { context: Some(self.context), ..Wait::new(Call::Collective) }
+    pub(super) fn exchange_wait(&self) -> Wait {
+        Wait { call: Call::Collective, ..self.barrier_wait() }
     }
 
     /// Returns true when all members are on one node, so that they can meet in its segment.
