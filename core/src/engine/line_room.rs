@@ -191,7 +191,7 @@ mod tests {
                 Engine::recv_queued,
                 by_lines,
             ];
-            if self.received % 2 == 0 {
+            if self.received.is_multiple_of(2) {
                 ways.swap(2, 3);
             }
             let mut status = None;

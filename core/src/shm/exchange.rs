@@ -153,9 +153,9 @@ mod tests {
                 let mine = data(place, length);
                 assert_eq!(members[place].enter(&line, &mine[..length]), at == 1);
             }
-            for place in 0..2 {
+            for (place, member) in members.iter().enumerate() {
                 let mut theirs = [0; EXCHANGE_MAX];
-                let found = members[place].take(&line, &mut theirs[..length]);
+                let found = member.take(&line, &mut theirs[..length]);
                 assert_eq!(found, Some(length));
                 assert_eq!(theirs[..length], data(1 - place, length)[..length]);
             }
