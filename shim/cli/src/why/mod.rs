@@ -31,7 +31,7 @@ pub(crate) struct Why {
     #[arg(long, conflicts_with = "job")]
     pid: Option<u32>,
     /// Time between the two looks at each rank, in milliseconds
-    #[arg(long, value_name = "MS", default_value_t = 1000)]
+    #[arg(long, value_name = "MS", default_value_t = 500)]
     interval: u64,
     /// Number of pairs of looks. With more than one, the command ends when a job is stuck
     #[arg(long, value_name = "N", default_value_t = 1)]
