@@ -24,7 +24,9 @@ impl<M: Memory + Clone> Engine<M> {
     #[inline(never)]
     pub fn recv_queued(&mut self, source: u32, want: Want, buffer: &mut [u8]) -> Bypass {
         let idle = self.posted.is_empty() & self.unexpected.is_empty();
-        if !idle || self.stopped || self.inbox.cell().is_some() {
+        // The queue of a rank with its engine elsewhere belongs to that engine.
+        let is_away = self.peers.is_empty();
+        if !idle || is_away || self.stopped || self.inbox.cell().is_some() {
             return Bypass::Closed;
         }
         let queue = &self.segment.rank_block(self.rank).recv_queue;
@@ -133,6 +135,24 @@ mod tests {
             ));
             let segment = *zero.segment();
             assert_eq!(zero.outbox.cells_out(&segment), Ok(0));
+        });
+    }
+
+    #[test]
+    fn an_engine_that_is_away_leaves_the_queue_alone() {
+        with_segment(2, |segment| {
+            let engine =
+                |rank| Engine::new(Counted::default(), *segment, rank, Tuning::default()).unwrap();
+            let (mut zero, mut one) = (engine(0), engine(1));
+            let mut away =
+                Engine::away(Counted::default(), *segment, 1, Tuning::default()).unwrap();
+            send(&mut zero, 1, 7, &mut [1]);
+            let mut buffer = [0; 8];
+            assert_eq!(away.recv_queued(0, Want::new(0, 7), &mut buffer), Bypass::Closed);
+            assert!(matches!(
+                one.recv_queued(0, Want::new(0, 7), &mut buffer),
+                Bypass::Received(Status { bytes: 1, .. })
+            ));
         });
     }
 
