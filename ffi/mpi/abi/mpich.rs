@@ -4,6 +4,9 @@
 
 use core::ffi::{CStr, c_int, c_void};
 
+#[path = "mpich_windows.rs"]
+pub(crate) mod windows;
+
 /// A handle of any kind.
 pub(crate) type Handle = c_int;
 

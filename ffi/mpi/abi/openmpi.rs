@@ -10,6 +10,9 @@ use core::sync::atomic::Ordering::Relaxed;
 
 pub(crate) use super::pointers::{REQUESTS, request_handle, request_slot, reserve};
 
+#[path = "openmpi_windows.rs"]
+pub(crate) mod windows;
+
 /// A handle of any kind.
 pub(crate) type Handle = usize;
 
@@ -104,6 +107,19 @@ symbols! {
     int64 = c"ompi_mpi_int64_t";
     op_max = c"ompi_mpi_op_max";
     op_min = c"ompi_mpi_op_min";
+    op_sum = c"ompi_mpi_op_sum";
+    op_prod = c"ompi_mpi_op_prod";
+    op_land = c"ompi_mpi_op_land";
+    op_band = c"ompi_mpi_op_band";
+    op_lor = c"ompi_mpi_op_lor";
+    op_bor = c"ompi_mpi_op_bor";
+    op_lxor = c"ompi_mpi_op_lxor";
+    op_bxor = c"ompi_mpi_op_bxor";
+    op_minloc = c"ompi_mpi_op_minloc";
+    op_maxloc = c"ompi_mpi_op_maxloc";
+    op_replace = c"ompi_mpi_op_replace";
+    op_no_op = c"ompi_mpi_op_no_op";
+    datatype_null = c"ompi_mpi_datatype_null";
 }
 
 /// Returns the size in bytes of a predefined type, if the handle tells it. It does not.

@@ -7,6 +7,9 @@ use core::ffi::{CStr, c_int, c_void};
 
 pub(crate) use super::pointers::{REQUESTS, request_handle, request_slot, reserve};
 
+#[path = "standard_windows.rs"]
+pub(crate) mod windows;
+
 /// A handle of any kind.
 pub(crate) type Handle = usize;
 

@@ -49,11 +49,9 @@ fn start(call: impl FnOnce() -> c_int) -> c_int {
 }
 
 pass_on! {
-    wait (a): MPI_Barrier = c"PMPI_Barrier", MPI_File_close = c"PMPI_File_close",
-        MPI_Win_free = c"PMPI_Win_free";
+    wait (a): MPI_Barrier = c"PMPI_Barrier", MPI_File_close = c"PMPI_File_close";
     wait (a b): MPI_File_sync = c"PMPI_File_sync", MPI_File_set_size = c"PMPI_File_set_size",
-        MPI_File_preallocate = c"PMPI_File_preallocate", MPI_Win_fence = c"PMPI_Win_fence";
-    wait (a b c): MPI_Win_create_dynamic = c"PMPI_Win_create_dynamic";
+        MPI_File_preallocate = c"PMPI_File_preallocate";
     wait (a b c d e): MPI_Bcast = c"PMPI_Bcast", MPI_Bcast_c = c"PMPI_Bcast_c",
         MPI_File_open = c"PMPI_File_open", MPI_Comm_accept = c"PMPI_Comm_accept",
         MPI_Comm_connect = c"PMPI_Comm_connect",
@@ -64,9 +62,7 @@ pass_on! {
         MPI_Reduce_scatter_c = c"PMPI_Reduce_scatter_c",
         MPI_Reduce_scatter_block = c"PMPI_Reduce_scatter_block",
         MPI_Reduce_scatter_block_c = c"PMPI_Reduce_scatter_block_c",
-        MPI_Intercomm_create = c"PMPI_Intercomm_create", MPI_Win_create = c"PMPI_Win_create",
-        MPI_Win_allocate = c"PMPI_Win_allocate",
-        MPI_Win_allocate_shared = c"PMPI_Win_allocate_shared",
+        MPI_Intercomm_create = c"PMPI_Intercomm_create",
         MPI_File_set_view = c"PMPI_File_set_view",
         MPI_File_write_at_all = c"PMPI_File_write_at_all",
         MPI_File_read_at_all = c"PMPI_File_read_at_all";

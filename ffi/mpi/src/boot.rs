@@ -10,7 +10,7 @@ use super::comms::{Comm, CommTable};
 use super::host::{self, Address, Handles, Ints};
 use super::state::{self, Front};
 use super::store::HostStore;
-use super::{libraries, shutdown};
+use super::{libraries, shutdown, windows};
 use crate::abi::{self, Handle};
 
 /// Contexts of the two communicators that every program has.
@@ -116,7 +116,8 @@ fn agree(private: Handle, joined: &Result<World, strait::Error>) -> (bool, Strin
     (code == 0 && all == 1, reason)
 }
 
-fn open(world: World, private: Handle) {
+fn open(mut world: World, private: Handle) {
+    world.set_before_sleep(windows::before_sleep);
     let (size, rank) = (world.size(), world.rank());
     let everyone = (0..size).collect();
     let all = Comm::new(abi::comm_world(), CONTEXT_WORLD, rank as c_int, everyone, size);
@@ -130,9 +131,12 @@ fn open(world: World, private: Handle) {
         standing: standing_receive(private).into(),
         private,
         codes: Default::default(),
+        windows: Default::default(),
+        accumulate_locks: Default::default(),
         world,
     });
     front.types.prepare();
+    front.accumulate_locks.open(&front.world);
     let mut level = 0;
     // SAFETY: MPI is initialised, and the result has a place.
     let known = unsafe { host::Query_thread(&raw mut level) } == 0;

@@ -52,10 +52,7 @@ fn status_at(statuses: Address, number: usize) -> Address {
 
 /// Calls a blocking function of the host's on a communicator of the host's. While operations of ours
 /// are open it starts the operation and makes progress of both.
-pub(crate) fn by_host(
-    host: impl Fn() -> c_int,
-    start: impl Fn(Handles) -> c_int,
-) -> c_int {
+pub(crate) fn by_host(host: impl Fn() -> c_int, start: impl Fn(Handles) -> c_int) -> c_int {
     by_host_with_status(host, start, abi::STATUS_IGNORE)
 }
 

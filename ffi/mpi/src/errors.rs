@@ -45,7 +45,11 @@ fn is_old_host() -> bool {
 
 /// Returns the code of an error, with our sentence where the host prints it.
 pub(crate) fn code(error: &Error) -> c_int {
-    let mut class = class(error);
+    code_of_class(class(error), error)
+}
+
+/// As [`code`], for an error of this class.
+pub(crate) fn code_of_class(mut class: c_int, error: &Error) -> c_int {
     if is_old_host() {
         let is_known = !(class == abi::ERR_PROC_FAILED && abi::NAME == "Open MPI");
         return if is_known { class } else { abi::ERR_OTHER };

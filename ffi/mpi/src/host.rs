@@ -60,6 +60,7 @@ macro_rules! has {
     };
 }
 pub(crate) use has;
+pub(crate) use host as host_functions;
 
 host! {
     fn Init(argc: Ints, argv: Address);

@@ -33,3 +33,4 @@ mod shutdown;
 mod state;
 mod store;
 mod types;
+mod windows;

@@ -58,6 +58,8 @@ fn close() {
     progress::end_orphans();
     super::helper::stop_for_ever();
     let Some(front) = state::close() else { return };
+    front.windows.clear();
+    front.accumulate_locks.close();
     let (mut standing, mut private) = (front.standing.get(), front.private);
     if standing != abi::request_null() {
         let mut status = [0_u64; 8];

@@ -15,6 +15,7 @@ use super::comms::CommTable;
 use super::probe::MessageTable;
 use super::requests::RequestTable;
 use super::types::TypeCache;
+use super::windows::{AccumulateLocks, WinTable};
 use crate::abi::Handle;
 
 /// Everything that the front knows while MPI is initialised.
@@ -31,6 +32,8 @@ pub(crate) struct Front {
     pub(crate) private: Handle,
     /// Codes of errors that were reported, by their text.
     pub(crate) codes: RefCell<std::collections::HashMap<String, core::ffi::c_int>>,
+    pub(crate) windows: WinTable,
+    pub(crate) accumulate_locks: AccumulateLocks,
     pub(crate) world: World,
 }
 

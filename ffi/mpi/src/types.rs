@@ -15,6 +15,7 @@ use super::shutdown::null_copy;
 use super::state;
 use crate::abi::{self, Handle};
 
+pub(crate) mod basic;
 mod contents;
 
 /// Number of places of the table of sizes: a power of two.

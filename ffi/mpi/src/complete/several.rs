@@ -201,9 +201,8 @@ unsafe fn all_over(array: RequestArray) -> bool {
         // SAFETY: the program passes an array of that many requests.
         let handle = unsafe { *place };
         if let Some(slot) = abi::request_slot(handle) {
-            return state::enter().is_none_or(|front| {
-                front.requests.view(&front, slot) != RequestView::Pending
-            });
+            return state::enter()
+                .is_none_or(|front| front.requests.view(&front, slot) != RequestView::Pending);
         }
         let mut flag = 1;
         if handle != abi::request_null() {

@@ -13,11 +13,7 @@ use crate::abi::{self, Handle};
 use crate::front::errors;
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn MPI_Request_get_status(
-    request: Handle,
-    flag: Ints,
-    status: Address,
-) -> c_int {
+unsafe extern "C" fn MPI_Request_get_status(request: Handle, flag: Ints, status: Address) -> c_int {
     let Some(slot) = abi::request_slot(request) else {
         turn_ours();
         // SAFETY: the program guarantees the contract of the function in the standard.

@@ -16,13 +16,13 @@ fn check(code: c_int) -> Result<(), c_int> {
 
 /// What a constructor was called with.
 #[derive(Debug, Default)]
-struct Contents {
-    combiner: c_int,
+pub(super) struct Contents {
+    pub(super) combiner: c_int,
     /// Small numbers.
     ints: Vec<i64>,
     /// Addresses and displacements.
     aints: Vec<i64>,
-    types: Vec<Handle>,
+    pub(super) types: Vec<Handle>,
 }
 
 /// Returns a type without structure, and whether it is predefined.
@@ -59,7 +59,7 @@ fn built(contents: &Contents) -> Result<FlatType, c_int> {
 }
 
 /// Frees a type that contents returned, unless it is predefined.
-fn free(mut datatype: Handle) {
+pub(super) fn free(mut datatype: Handle) {
     if let Ok(Contents { combiner, .. }) = envelope(datatype)
         && ![
             abi::COMBINER_NAMED,
@@ -89,7 +89,8 @@ fn compose(flat: &mut FlatType, contents: &Contents, parts: &[FlatType]) -> Opti
         }
         abi::COMBINER_HVECTOR => {
             // The stride is an address; the large-count form has it among the counts.
-            let (&[count, length], stride) = (ints.get(..2)?, aints.first().or(ints.get(2))?) else {
+            let (&[count, length], stride) = (ints.get(..2)?, aints.first().or(ints.get(2))?)
+            else {
                 return None;
             };
             blocks(flat, first, (0..count).map(|n| (n * stride, length)));
@@ -263,7 +264,7 @@ fn envelope(datatype: Handle) -> Result<Contents, c_int> {
 }
 
 /// Returns the contents of a type. Those of a predefined type are empty.
-fn contents(datatype: Handle) -> Result<Contents, c_int> {
+pub(super) fn contents(datatype: Handle) -> Result<Contents, c_int> {
     let mut contents = envelope(datatype)?;
     if contents.combiner == abi::COMBINER_NAMED || contents.types.is_empty() {
         return Ok(contents);
