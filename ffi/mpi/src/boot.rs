@@ -119,8 +119,8 @@ fn agree(private: Handle, joined: &Result<World, strait::Error>) -> (bool, Strin
 fn open(world: World, private: Handle) {
     let (size, rank) = (world.size(), world.rank());
     let everyone = (0..size).collect();
-    let all = Comm::new(abi::comm_world(), CONTEXT_WORLD, rank as c_int, everyone, size);
-    let own = Comm::new(abi::comm_self(), CONTEXT_SELF, 0, Box::new([rank]), size);
+    let all = Comm::new(abi::comm_world(), CONTEXT_WORLD, everyone, size);
+    let own = Comm::new(abi::comm_self(), CONTEXT_SELF, Box::new([rank]), size);
     let front = Box::new(Front {
         comms: CommTable::new(all, own),
         requests: Default::default(),
