@@ -6,6 +6,7 @@ mod demo;
 mod info;
 mod job;
 mod measure;
+mod mpi;
 mod mpi_env;
 mod output;
 mod payload;
@@ -39,6 +40,7 @@ enum Command {
     Info(info::Info),
     Tune(tune::Tune),
     Why(why::Why),
+    Mpi(mpi::Mpi),
     MpiEnv(mpi_env::MpiEnv),
     Completions(completions::Completions),
 }
@@ -65,6 +67,7 @@ fn execute(words: &[OsString]) -> Result<ExitCode, Box<dyn Error>> {
         Some(Command::Info(info)) => info.execute(),
         Some(Command::Tune(tune)) => tune.execute(),
         Some(Command::Why(why)) => why.execute(),
+        Some(Command::Mpi(mpi)) => mpi.execute(),
         Some(Command::MpiEnv(mpi_env)) => mpi_env.execute(),
         Some(Command::Completions(completions)) => completions.execute(Cli::command()),
         None => demo::Demo::default().execute(),
