@@ -3,6 +3,7 @@
 mod bench;
 mod completions;
 mod demo;
+mod figures;
 mod info;
 mod job;
 mod measure;
@@ -12,7 +13,10 @@ mod output;
 mod payload;
 mod ranks;
 mod run;
+mod stall;
 mod table;
+mod top;
+mod trace;
 mod tune;
 mod why;
 
@@ -37,9 +41,12 @@ enum Command {
     Run(run::RunCommand),
     Demo(demo::Demo),
     Bench(bench::Bench),
+    Figures(figures::Figures),
     Info(info::Info),
     Tune(tune::Tune),
     Why(why::Why),
+    Top(top::Top),
+    Trace(trace::Trace),
     Mpi(mpi::Mpi),
     MpiEnv(mpi_env::MpiEnv),
     Completions(completions::Completions),
@@ -64,9 +71,12 @@ fn execute(words: &[OsString]) -> Result<ExitCode, Box<dyn Error>> {
         Some(Command::Run(run)) => run.execute(),
         Some(Command::Demo(demo)) => demo.execute(),
         Some(Command::Bench(bench)) => bench.execute(),
+        Some(Command::Figures(figures)) => figures.execute(),
         Some(Command::Info(info)) => info.execute(),
         Some(Command::Tune(tune)) => tune.execute(),
         Some(Command::Why(why)) => why.execute(),
+        Some(Command::Top(top)) => top.execute(),
+        Some(Command::Trace(trace)) => trace.execute(),
         Some(Command::Mpi(mpi)) => mpi.execute(),
         Some(Command::MpiEnv(mpi_env)) => mpi_env.execute(),
         Some(Command::Completions(completions)) => completions.execute(Cli::command()),
