@@ -4,7 +4,7 @@
 
 typedef MPI_Request request;
 
-enum { ANY_SENDER = MPI_ANY_SOURCE, HAS_COLLECTIVES = 1 };
+enum { ANY_SENDER = MPI_ANY_SOURCE };
 
 extern MPI_Win window;
 

@@ -7,10 +7,10 @@
 
 typedef strait_request request;
 
-// Strait's C interface has barriers only; the other collective operations are the host's.
-enum { ANY_SENDER = STRAIT_ANY_SOURCE, HAS_COLLECTIVES = 0 };
+enum { ANY_SENDER = STRAIT_ANY_SOURCE };
 
 extern strait_world world;
+extern strait_group everyone;
 extern strait_window window;
 
 static inline void check_at(int code, int line) {
@@ -28,9 +28,13 @@ static inline void api_start(int *argc, char ***argv) {
   check(strait_rank(world, &own));
   check(strait_size(world, &all));
   rank = (int)own, ranks = (int)all;
+  check(strait_group_create(world, 0, NULL, 0, &everyone));
 }
 
-static inline void api_end(void) { check(strait_finalize(world)); }
+static inline void api_end(void) {
+  check(strait_group_free(&everyone));
+  check(strait_finalize(world));
+}
 
 static inline void send_to(const void *data, size_t bytes, int peer, int tag) {
   check(strait_send(world, 0, data, bytes, peer, tag));
@@ -57,10 +61,14 @@ static inline void cancel(request *r) { check(strait_request_free(r)); }
 
 static inline void barrier(void) { check(strait_barrier(world, 0)); }
 
-static inline void sum_of_all(const long *own, long *sum) { *sum = *own; }
+static inline void sum_of_all(const long *own, long *sum) {
+  static const strait_reduction by_sum = {
+      .size = sizeof by_sum, .type = STRAIT_INT64, .op = STRAIT_SUM};
+  check(strait_allreduce(everyone, own, sum, 1, &by_sum));
+}
 
 static inline void broadcast(void *data, size_t bytes, int root) {
-  (void)data, (void)bytes, (void)root;
+  check(strait_broadcast(everyone, data, bytes, root));
 }
 
 static inline void window_make(size_t bytes) {

@@ -128,12 +128,8 @@ void many_rows(void) {
       {"incast_1K", incast, KIB, 4 * count, 1},
       {"halo_1K", halo, KIB, count / 8, 1},
       {"halo_16K", halo, 16 * KIB, count / 8, 1},
-  };
-  const struct row collective[] = {
       {"allreduce8", sums, 8, count / 4, 1},
       {"bcast8", broadcasts, 8, count / 4, 2},
   };
   MEASURE(rows);
-  if (HAS_COLLECTIVES)
-    MEASURE(collective);
 }

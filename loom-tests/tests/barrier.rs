@@ -1,7 +1,7 @@
 //! The barrier: a member that has left it sees everything done before it. Slots pass from group to
 //! group.
 
-use strait_core::shm::{Barrier, BarrierAlgorithm, BarrierSlot, Ranks, Seats};
+use strait_core::shm::{Barrier, BarrierAlgorithm, BarrierSlot, Exchange, Ranks, Seats};
 use strait_core::sync::UnsafeCell;
 use strait_loom_tests::{Arc, model, model_in_full, model_within, thread};
 
@@ -131,6 +131,34 @@ fn three_meet_by_flags() {
 #[test]
 fn three_meet_by_count_and_signal() {
     model(|| meetings(BarrierAlgorithm::Signal, 3, 1));
+}
+
+/// Exchanges three numbers, so that the words of the first are written again. Stops when it does not
+/// see the end of an exchange.
+fn exchange(place: u32, slot: &BarrierSlot) {
+    let mut view = Exchange::new(place);
+    for number in 1..=3_u8 {
+        let _ = view.enter(slot.exchange(), &[10 * number + place as u8]);
+        let mut theirs = [0];
+        if view.take(slot.exchange(), &mut theirs).is_none() {
+            thread::yield_now();
+            if view.take(slot.exchange(), &mut theirs).is_none() {
+                return;
+            }
+        }
+        assert_eq!(theirs, [10 * number + 1 - place as u8], "exchange {number}");
+    }
+}
+
+#[test]
+fn two_exchange_vectors() {
+    model_within(4, || {
+        let slot = Arc::new(BarrierSlot::empty());
+        let other = Arc::clone(&slot);
+        let thread = thread::spawn(move || exchange(1, &other));
+        exchange(0, &slot);
+        thread.join().unwrap();
+    });
 }
 
 /// All members have entered when all threads are joined, so each member must see the end.

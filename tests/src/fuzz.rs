@@ -5,6 +5,7 @@
 //! and on random bytes.
 
 mod locks;
+mod observers;
 mod records;
 
 use arbitrary::{Result, Unstructured};
@@ -25,13 +26,14 @@ pub use strait::parsers::{greeting, join, pmi};
 use crate::arena::NONCE;
 use crate::{Arena, Engines, shape};
 
+pub use observers::observers;
 pub use records::records;
 
 /// A fuzzing target, which takes arbitrary bytes.
 pub type Target = fn(&[u8]);
 
 /// The targets, by the names of their corpora.
-pub const TARGETS: [(&str, Target); 7] = [
+pub const TARGETS: [(&str, Target); 8] = [
     ("packets", packets),
     ("engines", engines),
     ("pmi", pmi),
@@ -39,6 +41,7 @@ pub const TARGETS: [(&str, Target); 7] = [
     ("join", join),
     ("locks", locks),
     ("records", records),
+    ("observers", observers),
 ];
 
 /// Parses all values that are parsed in one piece. An accepted value must encode to the bytes that

@@ -4,6 +4,7 @@
 mod arena;
 pub mod chaos;
 pub mod cluster;
+pub mod collectives;
 pub mod conformance;
 mod engines;
 pub mod fuzz;
@@ -13,7 +14,6 @@ mod model;
 pub mod one_sided;
 pub mod payload;
 mod segment;
-pub mod sim;
 mod threads;
 pub mod traffic;
 

@@ -179,6 +179,15 @@ fn destroyed_words_of_locks_hold_up_no_member() {
     }
 }
 
+#[test]
+fn garbage_in_the_records_of_observers_is_refused() {
+    let mut rng = fastrand::Rng::with_seed(0);
+    for _ in 0..200 {
+        let input: Vec<u8> = repeat_with(|| rng.u8(..)).take(1000).collect();
+        fuzz::observers(&input);
+    }
+}
+
 /// Runs the fuzzer's corpus, which includes all its past findings, without a fuzzer.
 #[test]
 fn the_corpus_of_the_fuzzer_passes() {

@@ -7,8 +7,8 @@ use std::panic::{catch_unwind, resume_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, mpsc};
 use std::thread;
 
+use strait_sim::{Device, Fabric, Model};
 use strait_tests::conformance::hca::{Habits, Outcome, Party, run};
-use strait_tests::sim::{Device, Fabric, Model};
 
 const SEEDS: u64 = 10;
 

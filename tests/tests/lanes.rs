@@ -9,7 +9,7 @@ use strait_core::hca::{
     Access, Completion, Connection, Done, Hca, Region, RemoteAddress, Sge, WorkError,
 };
 use strait_core::rma::{AtomicOp, LENT, Lane, LaneError, SLOT};
-use strait_tests::sim::{Device, Fabric, Model};
+use strait_sim::{Device, Fabric, Model};
 use strait_tests::traffic;
 
 /// Bytes of the member's part. The first words are for atomics.

@@ -6,16 +6,23 @@ use std::panic::{catch_unwind, resume_unwind};
 
 use fastrand::Rng;
 use strait_core::lock::LockType::{self, Exclusive, Shared};
-use strait_core::lock::{FixedMode, Follow, Hysteresis, LockMode};
+use strait_core::lock::{
+    FixedMode, Follow, History, Hysteresis, LockCosts, LockMode, MeasuredCost,
+};
 use strait_tests::locks::{Action, Design, Moves, Play};
 
-const DESIGNS: [Design; 8] = [
+/// With these every third request in the wrong mode moves the lock.
+const COSTS: LockCosts = LockCosts { suiting: 10, other: 40, migration: 100 };
+
+const DESIGNS: [Design; 10] = [
     Design::Managed,
     Design::TestAndSet,
     Design::Queue(true),
     Design::Queue(false),
     Design::Hybrid(Moves::Always(Follow)),
     Design::Hybrid(Moves::Sometimes(Hysteresis::new(4))),
+    Design::Hybrid(Moves::Recently(History::new(2, 8))),
+    Design::Hybrid(Moves::Worthwhile(MeasuredCost::new(COSTS))),
     Design::Hybrid(Moves::Never(FixedMode(LockMode::Cpu))),
     Design::Hybrid(Moves::Never(FixedMode(LockMode::Network))),
 ];

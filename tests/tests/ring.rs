@@ -7,11 +7,11 @@ use std::panic::{catch_unwind, resume_unwind};
 use fastrand::Rng;
 use strait_core::hca::{Connection, WorkError};
 use strait_core::ring::{Design, LinkConfig};
+use strait_sim::{Device, Fabric, Model};
+use strait_sim::{Mesh, Rig};
 use strait_tests::conformance::ring::drained;
 use strait_tests::conformance::ring::faults::{break_one, lose_one};
 use strait_tests::conformance::ring::streams::{Stream, Traffic};
-use strait_tests::conformance::ring::{Mesh, Rig};
-use strait_tests::sim::{Device, Fabric, Model};
 use strait_tests::traffic;
 
 struct Simulated(Fabric);

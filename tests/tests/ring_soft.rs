@@ -11,11 +11,11 @@ use strait::hca::cq::EventDriven as _;
 use strait::hca::soft::{Fabric, SoftHca, SoftMode, TimeModel};
 use strait_core::regcache::{CacheLimits, Cached, Unwatched};
 use strait_core::ring::{Design, LinkConfig};
+use strait_sim::{Mesh, Rig};
 use strait_tests::Ledger;
 use strait_tests::conformance::ring::faults::break_one;
 use strait_tests::conformance::ring::knocks::wake_each_time;
 use strait_tests::conformance::ring::streams::Traffic;
-use strait_tests::conformance::ring::{Mesh, Rig};
 
 const LIMIT: Duration = Duration::from_secs(120);
 

@@ -13,12 +13,12 @@ use strait_core::buffer::Part;
 use strait_core::hca::{Access, Completion, Connection, Done, Hca as _, Readiness};
 use strait_core::regcache::{CacheLimits, Cached, Unwatched};
 use strait_core::ring::{Cause, Design, Link, LinkAddress, LinkConfig, LinkMemory};
-use strait_tests::conformance::ring::Block;
+use strait_sim::Block;
+use strait_sim::{Mesh, Rig};
 use strait_tests::conformance::ring::drained;
 use strait_tests::conformance::ring::faults::break_one;
 use strait_tests::conformance::ring::knocks::wake_each_time;
 use strait_tests::conformance::ring::streams::{Stream, Traffic};
-use strait_tests::conformance::ring::{Mesh, Rig};
 use strait_tests::{Ledger, Ranks, die, payload};
 
 const LIMIT: Duration = Duration::from_secs(100);

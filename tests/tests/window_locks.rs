@@ -4,8 +4,8 @@ use core::time::Duration;
 
 use strait::boot::SegmentConfig;
 use strait::{
-    Assert, Error, Fault, Group, LockDesign, LockMode, LockPolicy, LockType, Nodes, Op, Window,
-    WindowError, WindowOptions, World,
+    Assert, Error, Fault, Group, LockCosts, LockDesign, LockMode, LockPolicy, LockType, Nodes, Op,
+    Window, WindowError, WindowOptions, World,
 };
 use strait_tests::{Ranks, die, report, threads_on};
 
@@ -273,7 +273,13 @@ fn a_hybrid_lock_migrates_as_its_policy_says() {
     let cpu = (LockPolicy::Pinned(LockMode::Cpu), vec![2, 3, 1, 2], 0, 0, LockMode::Cpu);
     let network =
         (LockPolicy::Pinned(LockMode::Network), vec![2, 1, 0, 3], 0, 0, LockMode::Network);
-    for (policy, visitors, to_network, to_cpu, mode) in [follow, slow, cpu, network] {
+    let history = LockPolicy::History { least: 2, of: 3 };
+    let history = (history, vec![2, 3, 2, 1, 0, 1], 1, 1, LockMode::Cpu);
+    // Each request in the wrong mode loses 30 of the 60 that a migration costs.
+    let cost = LockPolicy::Cost(LockCosts { suiting: 10, other: 40, migration: 70 });
+    let cost = (cost, vec![2, 3, 2, 1, 1, 1, 3], 1, 1, LockMode::Cpu);
+    for (policy, visitors, to_network, to_cpu, mode) in [follow, slow, cpu, network, history, cost]
+    {
         threads_on(SegmentConfig::new(4), &Nodes::blocks(4, 2).unwrap(), move |world| {
             let window = hybrid(&world, policy);
             visits(&world, &window, &visitors);

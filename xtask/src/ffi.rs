@@ -19,7 +19,7 @@ struct Program {
     jobs: &'static [&'static str],
 }
 
-const PROGRAMS: [Program; 9] = [
+const PROGRAMS: [Program; 10] = [
     Program { name: "handles", sources: &["ffi/c/tests/c/handles.c"], jobs: &[] },
     Program { name: "fork", sources: &["ffi/c/tests/c/fork.c"], jobs: &[] },
     Program { name: "exchange", sources: &["ffi/c/tests/c/exchange.c"], jobs: &[] },
@@ -29,6 +29,11 @@ const PROGRAMS: [Program; 9] = [
         name: "windows",
         sources: &["ffi/c/tests/c/windows.c"],
         jobs: &["-n 2", "-n 2 --nodes 2"],
+    },
+    Program {
+        name: "collectives",
+        sources: &["ffi/c/tests/c/collectives.c"],
+        jobs: &["-n 3", "-n 3 --nodes 2"],
     },
     Program { name: "pingpong", sources: &["ffi/c/examples/pingpong.c"], jobs: &["-n 2"] },
     Program { name: "ch3", sources: &["ffi/c/examples/ch3.c"], jobs: &["-n 4", "-n 2 --nodes 2"] },

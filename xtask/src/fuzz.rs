@@ -14,7 +14,8 @@ use crate::shell::{self, Shell};
 use crate::stop::{self, Stop};
 
 /// The programs of `fuzz/` for targets in the crate `strait-tests`.
-const OF_TESTS: [&str; 7] = ["packets", "engines", "pmi", "greeting", "join", "locks", "records"];
+const OF_TESTS: [&str; 8] =
+    ["packets", "engines", "pmi", "greeting", "join", "locks", "records", "observers"];
 
 /// The program of `fuzz/` for the target in the crate `strait-ffi`.
 const OF_FFI: [&str; 1] = ["c_interface"];

@@ -9,6 +9,7 @@ mod chaos;
 mod check;
 mod fetch;
 mod ffi;
+mod figures;
 mod fuzz;
 mod icount;
 mod install;
@@ -90,6 +91,8 @@ enum Command {
     },
     /// Run programs under launchers that know nothing of Strait.
     Launchers,
+    /// Make the page of the papers' figures by a quick run, and compare it with docs/figures.md.
+    Figures,
     /// Run unmodified MPICH, Open MPI and Intel MPI on the libfabric provider.
     Mpi,
     /// Measure what programs do over Strait and over each MPI that can be installed
@@ -175,6 +178,7 @@ fn main() -> ExitCode {
         Command::Tidy { places, .. } => tidy::report(&shell, places),
         Command::Unit { quick } => unit::run(&shell, quick),
         Command::Launchers => launchers::run(&shell),
+        Command::Figures => figures::run(&shell),
         Command::Mpi => mpi::run(&shell),
         Command::Peers(options) => peers::run(&shell, &options),
         Command::Provider { verbs } => mpi::provider(&shell, verbs),

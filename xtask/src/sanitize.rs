@@ -33,8 +33,15 @@ const THREADS: [&str; 2] = [
 ];
 
 /// The suites that only step state machines, and use no memory of a segment, a user or a device.
-const MACHINES: [&str; 6] =
-    ["epoch_models", "lock_models", "lock_sim", "lock_time", "rendezvous_models", "ring_time"];
+const MACHINES: [&str; 7] = [
+    "barrier_time",
+    "epoch_models",
+    "lock_models",
+    "lock_sim",
+    "lock_time",
+    "rendezvous_models",
+    "ring_time",
+];
 
 /// The suites of the examples, which cargo builds only together with all tests, and those of the
 /// feature `verbs`, which need real devices.

@@ -11,6 +11,7 @@ use super::request::RequestState;
 use super::started::outcome;
 use super::{Engine, ProgressError};
 use crate::buffer::Cursor;
+use crate::layout::EventKind;
 use crate::lmt::{Rtr, RtrAck, SendCookie};
 use crate::matching::Envelope;
 use crate::memory::{Memory, OutOfMemory};
@@ -227,6 +228,7 @@ impl<M: Memory + Clone> Engine<M> {
             };
             let (envelope, body) = (*envelope, UnexpectedData::There(kept));
             self.unexpected.insert(UnexpectedMessage::new(envelope, body, total, 0))?;
+            self.count_unexpected(EventKind::UnexpectedNews, &envelope, total);
             return Ok(());
         };
         let has_turn = match kept {
@@ -234,6 +236,7 @@ impl<M: Memory + Clone> Engine<M> {
             DeferredSend::Exposed { turn, .. } => turn.is_some(),
             DeferredSend::Offered(_) => false,
         };
+        self.note_met(envelope);
         if let Some(buffer) = self.unpost(id, envelope, has_turn)? {
             self.ask_for(id, envelope, kept, buffer)?;
         }
@@ -267,7 +270,7 @@ impl<M: Memory + Clone> Engine<M> {
         let (total, capacity) = (packet.total, buffer.remaining());
         packet.scatter_to(&mut buffer);
         let state = if packet.completes() {
-            RequestState::Done(outcome(source, tag, total, capacity))
+            RequestState::Done(outcome((&self.segment, self.rank), (source, tag), total, capacity))
         } else {
             RequestState::Receiving { buffer, capacity, source, tag, total }
         };
@@ -286,6 +289,7 @@ impl<M: Memory + Clone> Engine<M> {
         let message = UnexpectedMessage::new(packet.envelope, body, packet.total, packet.length);
         let kept = self.unexpected.insert(message);
         if kept.is_ok() {
+            self.count_unexpected(EventKind::Unexpected, &packet.envelope, packet.total);
             self.hold(packet.envelope.source, packet.total);
         }
         match (kept, payload) {
@@ -317,6 +321,7 @@ impl<M: Memory + Clone> Engine<M> {
         let body = UnexpectedData::Short(bytes);
         let message = UnexpectedMessage::new(envelope, body, length, length);
         let number = self.unexpected.insert(message)?;
+        self.count_unexpected(EventKind::Unexpected, &envelope, length);
         self.hold(envelope.source, length);
         Ok(ArrivalTarget::Message(number))
     }
@@ -339,7 +344,8 @@ impl<M: Memory + Clone> Engine<M> {
                 if let RequestState::Receiving { buffer, capacity, source, tag, total } = request {
                     packet.scatter_to(buffer);
                     if left == 0 {
-                        *request = RequestState::Done(outcome(*source, *tag, *total, *capacity));
+                        let (place, from) = ((&self.segment, self.rank), (*source, *tag));
+                        *request = RequestState::Done(outcome(place, from, *total, *capacity));
                     }
                 }
             }

@@ -9,6 +9,7 @@ use core::ptr::NonNull;
 use super::request::{OutgoingMessage, Pushed, RequestState, SendStage};
 use super::send::CellPart;
 use super::{Engine, Outcome};
+use crate::layout::{Count, EventKind};
 use crate::memory::Memory;
 use crate::sync::{Step, reached};
 use crate::wire::{Corrupt, Key, Offer, PacketKind};
@@ -50,6 +51,8 @@ impl<M: Memory + Clone> Engine<M> {
             return Ok(Pushed::Blocked);
         }
         reached(Step::OfferSent);
+        self.count(destination, Count::Deferred, 1);
+        self.note(EventKind::Offered, destination, message.key, message.total as u64);
         message.stage = self.offered(destination, &offer);
         Ok(Pushed::Offered)
     }

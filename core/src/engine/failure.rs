@@ -4,11 +4,12 @@ use super::message::{MatchState, UnexpectedData};
 use super::peer::Peer;
 use super::reassembly::ArrivalTarget;
 use super::{Engine, Fault, Gone, ProgressError};
-use crate::layout::Segment;
+
+use crate::layout::{EventKind, Segment};
 use crate::memory::Memory;
 use crate::shm::recovery::{self, Producers, Repair};
 use crate::shm::{Cell, RecvQueue};
-use crate::wire::CellIndex;
+use crate::wire::{CellIndex, Key};
 
 impl<M: Memory + Clone> Engine<M> {
     /// Reports that `rank` sends and receives no more: its process has ended, or it has left.
@@ -40,6 +41,7 @@ impl<M: Memory + Clone> Engine<M> {
             return Ok(false);
         }
         self.peers[rank as usize].end();
+        self.note(EventKind::PeerGone, rank, Key::new(0, 0), 0);
         if !self.drain(rank)? {
             return Ok(false);
         }

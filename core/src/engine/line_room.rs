@@ -182,11 +182,18 @@ mod tests {
         /// whether a message came.
         fn receive(&mut self, from: u32) -> bool {
             let (receiver, want) = (&mut self.ends[1], Want::new(0, 7));
-            let ways = [
+            let by_lines = |receiver: &mut Engine<Counted>, source, _, buffer: &mut [u8]| {
+                receiver.recv_lines(Pattern { context: 0, source, tag: 7 }, buffer)
+            };
+            let mut ways = [
                 Engine::recv_short as fn(&mut Engine<Counted>, u32, Want, &mut [u8]) -> Bypass,
                 Engine::recv_straight,
                 Engine::recv_queued,
+                by_lines,
             ];
+            if self.received % 2 == 0 {
+                ways.swap(2, 3);
+            }
             let mut status = None;
             for way in ways {
                 if let Bypass::Received(came) = way(receiver, from, want, &mut self.buffer) {

@@ -27,16 +27,23 @@ const fn envelope_of(source: u32, key: Key) -> Envelope {
     Envelope { context: key.context(), source, tag: key.tag() }
 }
 
-/// Copies a message out of its lines.
+/// Copies a message out of its lines, which are in a row if it is `straight`.
 ///
 /// # Safety
 ///
 /// `to` is valid for writes of `length` bytes, which is the length of the message.
 #[inline(always)]
-unsafe fn copy_out(message: LineMessage, to: NonNull<u8>, length: usize) {
+unsafe fn copy_out(message: LineMessage, to: NonNull<u8>, length: usize, straight: bool) {
     if length <= SHORT_MAX {
         // SAFETY: the caller guarantees room for the message (contract of `copy_out`).
         return unsafe { message.copy_short(to, length) };
+    }
+    if straight {
+        // SAFETY: the caller guarantees room for the message, which no other code accesses
+        // (contract of `copy_out`), and its lines are in a row.
+        return unsafe {
+            message.copy_straight(core::slice::from_raw_parts_mut(to.as_ptr(), length));
+        };
     }
     let mut to = to.as_ptr();
     message.copy(length, |from, piece| {
@@ -132,16 +139,32 @@ impl<M: Memory + Clone> Engine<M> {
         if pattern.source != ANY_SOURCE {
             return self.recv_from_lines(&pattern, pattern.source, buffer, true);
         }
-        // A stream through lines must not keep this rank from packets in the queue.
-        if self.has_queued() {
-            return Bypass::Closed;
-        }
-        for place in 0..self.inbox.len() {
-            let source = self.inbox.source_at(place);
-            match self.recv_from_lines(&pattern, source, buffer, true) {
+        self.recv_from_any(&pattern, buffer)
+    }
+
+    /// Receives the oldest message that matches `pattern` from the lines of any source, or from the
+    /// head of the queue. The two take turns, so that a stream through the one does not keep this
+    /// rank from the other.
+    #[inline]
+    fn recv_from_any(&mut self, pattern: &Pattern, buffer: &mut [u8]) -> Bypass {
+        let want = Want::new(pattern.context, pattern.tag);
+        let has_queued = self.has_queued();
+        self.queue_is_next = has_queued && !self.queue_is_next;
+        if self.queue_is_next {
+            match self.recv_queued(ANY_SOURCE, want, buffer) {
                 Bypass::Nothing => {}
                 found => return found,
             }
+        }
+        for place in 0..self.inbox.len() {
+            let source = self.inbox.source_at(place);
+            match self.recv_from_lines(pattern, source, buffer, true) {
+                Bypass::Nothing => {}
+                found => return found,
+            }
+        }
+        if has_queued && !self.queue_is_next {
+            return self.recv_queued(ANY_SOURCE, want, buffer);
         }
         Bypass::Nothing
     }
@@ -195,8 +218,10 @@ impl<M: Memory + Clone> Engine<M> {
             } else if length > buffer.len() {
                 return Bypass::Closed;
             } else {
+                let straight = peer.paths.prepare_to_read(by_baton, length);
+                let to = NonNull::from(&mut *buffer).cast();
                 // SAFETY: the buffer has room for the message.
-                unsafe { copy_out(message, NonNull::from(&mut *buffer).cast(), length) };
+                unsafe { copy_out(message, to, length, straight) };
                 peer.paths.release_next(by_baton, length);
                 return Bypass::Received(Status { source, tag: key.tag(), bytes: length });
             }
@@ -220,6 +245,10 @@ impl<M: Memory + Clone> Engine<M> {
                     break;
                 }
                 came = true;
+                // The peer is about to write the next line. A look would take the line from it.
+                if self.posted.is_empty() {
+                    break;
+                }
             }
         }
         came
@@ -235,12 +264,13 @@ impl<M: Memory + Clone> Engine<M> {
             return self.take_from_fastbox(source);
         }
         let message = peer.paths.lines_of_next(by_baton);
+        let straight = peer.paths.prepare_to_read(by_baton, length);
         let envelope = envelope_of(source, message.key());
         let requests = &mut self.requests;
         let met = self.posted.take_with(&envelope, |id| {
             let (state, to) = requests.posted_place(*id, length)?;
             // SAFETY: the receive lends room for the message (contract of `irecv`).
-            unsafe { copy_out(message, to, length) };
+            unsafe { copy_out(message, to, length, straight) };
             *state = RequestState::Done(Ok(Status { source, tag: envelope.tag, bytes: length }));
             Some(())
         });
@@ -279,6 +309,13 @@ impl<M: Memory + Clone> Engine<M> {
             || !self.transfers.is_empty()
             || self.has_network()
             || self.has_queued()
+    }
+
+    /// Returns whether a message waits that no receive has taken.
+    #[inline(always)]
+    #[must_use]
+    pub const fn has_unexpected(&self) -> bool {
+        !self.unexpected.is_empty()
     }
 
     /// Returns whether a source other than `source` has a packet in lines.

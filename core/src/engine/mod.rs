@@ -43,6 +43,9 @@
 //! [`Engine::improbe`] takes it out of matching, until [`Engine::imrecv`] receives it or
 //! [`Engine::put_back`] puts it back.
 //!
+//! For observers of the job, [`Engine::publish_counts`] and [`Engine::unexpected_summary`] tell
+//! what the engine holds, and [`Engine::record_events`] starts the record of events.
+//!
 //! Large messages use two more kinds of memory. [`Engine::wants_parcels`] and
 //! [`Engine::wants_ring`] ask for it; [`Engine::parcels_backed`] and [`Engine::ring_backed`]
 //! answer.
@@ -167,6 +170,7 @@ mod matched_probe;
 mod message;
 mod negotiation;
 mod network;
+mod observed;
 mod offers;
 mod outbound;
 mod outbox;
@@ -227,6 +231,7 @@ use crate::memory::{Memory, OutOfMemory, Table};
 use inbox::Inbox;
 use negotiation::Negotiation;
 use network::Network;
+use observed::Observed;
 use outbox::Outbox;
 use peer::Peer;
 use pull_requests::PullRequests;
@@ -252,8 +257,11 @@ pub struct Engine<M: Memory + Clone> {
     transfers: Transfers<M>,
     network: Network<M>,
     stopped: bool,
+    /// Whether a receive from any source took from the queue first, and may not do so next time.
+    queue_is_next: bool,
     any_gone: bool,
     memory: M,
+    observed: Observed,
 }
 
 impl<M: Memory + Clone> Engine<M> {
@@ -307,7 +315,9 @@ impl<M: Memory + Clone> Engine<M> {
             pulls: PullRequests::new(memory.clone()),
             network: Network::new(&memory, ranks)?,
             stopped: false,
+            queue_is_next: false,
             any_gone: false,
+            observed: Observed::nothing(),
             segment,
             rank,
             tuning: tuning.within_limits(),

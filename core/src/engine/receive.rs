@@ -234,7 +234,7 @@ impl<M: Memory + Clone> Engine<M> {
             // SAFETY: the message's own memory holds all of it and is no user buffer.
             unsafe { buffer.scatter(NonNull::from(bytes).cast(), message.total) };
         }
-        outcome(source, tag, message.total, capacity)
+        outcome((&self.segment, self.rank), (source, tag), message.total, capacity)
     }
 
     /// Receives a message of which all bytes are here.
@@ -247,7 +247,7 @@ impl<M: Memory + Clone> Engine<M> {
     ) -> Outcome {
         let (Envelope { source, tag, .. }, capacity) = (message.envelope, buffer.remaining());
         self.take_payload(number, message, payload, &mut buffer);
-        outcome(source, tag, message.total, capacity)
+        outcome((&self.segment, self.rank), (source, tag), message.total, capacity)
     }
 
     /// Forgets a message, and copies its bytes that are here to `buffer`.

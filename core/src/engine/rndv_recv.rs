@@ -71,7 +71,8 @@ impl<M: Memory + Clone> Engine<M> {
         let source = half.peer();
         self.transfers.remove_receiver(number);
         if let Some(id) = request {
-            self.requests.finish(id, outcome(source, key.tag(), total, capacity));
+            let (place, from) = ((&self.segment, self.rank), (source, key.tag()));
+            self.requests.finish(id, outcome(place, from, total, capacity));
         }
         Ok(true)
     }

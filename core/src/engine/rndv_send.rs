@@ -5,6 +5,7 @@ use super::outbound::{Course, Outbound, Timing};
 use super::request::{OwnedBuffer, Pushed};
 use super::{Engine, Outcome, ProgressError, SendMode, StillClaimed};
 use crate::buffer::{Cursor, Part};
+use crate::layout::{Count, EventKind};
 use crate::lmt::{LmtSender, Span, Transfer, Ways, WireAddress};
 use crate::memory::{Memory, OutOfMemory};
 use crate::sync::{Step, reached};
@@ -123,6 +124,8 @@ impl<M: Memory + Clone> Engine<M> {
         }
         if let Some(outbound) = self.transfers.sender_mut(number) {
             outbound.announced = true;
+            let total = outbound.half.total() as u64;
+            self.note(EventKind::Announced, destination, key, total);
         }
         Ok(Pushed::Whole)
     }
@@ -188,6 +191,7 @@ impl<M: Memory + Clone> Engine<M> {
     /// Ends an announced message, and returns its descriptor.
     pub(super) fn finish_sender(&mut self, number: u32, outcome: Outcome) {
         let Some(outbound) = self.transfers.remove_sender(number) else { return };
+        self.count_sent(&outbound, outcome.is_ok());
         if let Course::Chosen(chosen) = outbound.course {
             let now = self.transfers.now();
             let (bytes, met) = outbound.timing.end(now);
@@ -202,6 +206,16 @@ impl<M: Memory + Clone> Engine<M> {
         if let Some(owned) = outbound.owned {
             self.release(owned);
         }
+    }
+
+    /// Counts an announced message that has ended.
+    fn count_sent(&self, outbound: &Outbound, is_ok: bool) {
+        let (peer, total) = (outbound.half.peer(), outbound.half.total() as u64);
+        if is_ok {
+            self.count(peer, Count::Transfers, 1);
+            self.count(peer, Count::TransferBytes, total);
+        }
+        self.note(EventKind::SendEnded, peer, Key::new(0, outbound.tag), total);
     }
 
     /// Ends the claim of an announced message on its buffer: the message goes on from a copy.

@@ -7,6 +7,7 @@ use core::ptr::NonNull;
 use super::request::{OutgoingMessage, OwnedBuffer, Pushed, RequestState, SendStage};
 use super::{Engine, Outcome, Owner, RequestId, SendMode, StartError, Status, StillClaimed};
 use crate::buffer::Cursor;
+use crate::layout::{Count, EventKind};
 use crate::matching::TAG_MAX;
 use crate::memory::{Memory, OutOfMemory};
 use crate::shm::{Cell, CellHead};
@@ -267,6 +268,8 @@ impl<M: Memory + Clone> Engine<M> {
         if let SendStage::Announce { sender } = message.stage {
             self.answer_for(sender, id);
         }
+        self.count(destination, Count::Blocked, 1);
+        self.note(EventKind::SendBlocked, destination, message.key, message.total as u64);
         self.line_up(destination, id);
         Ok(id)
     }
@@ -374,6 +377,8 @@ impl<M: Memory + Clone> Engine<M> {
         }
         reached(Step::CellSent);
         peer.paths.count_out();
+        self.count(destination, Count::Cells, 1);
+        self.note(EventKind::CellSent, destination, part.key, part.total);
         self.notify(destination);
         Ok(true)
     }

@@ -1,6 +1,8 @@
 //! The results of operations that started.
 
+use super::observed::truncated;
 use super::{Fault, Outcome, RequestId, Status};
+use crate::layout::Segment;
 
 /// The result of a receive that started.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -62,8 +64,14 @@ pub enum LineRoom {
 pub struct Mark(pub(super) u64);
 
 /// Returns the outcome of a receive that has its whole message.
-pub(super) fn outcome(source: u32, tag: u32, message: usize, buffer: usize) -> Outcome {
+pub(super) fn outcome(
+    place: (&Segment, u32),
+    (source, tag): (u32, u32),
+    message: usize,
+    buffer: usize,
+) -> Outcome {
     if message > buffer {
+        truncated(place, (source, tag), message, buffer);
         Err(Fault::Truncated { source, tag, message, buffer })
     } else {
         Ok(Status { source, tag, bytes: message })

@@ -36,7 +36,7 @@ impl Default for Tuning {
             fastbox_max: 2048,
             eager_max: 12 * 1024,
             stream_max: 16 * 1024,
-            parcel_max: 64 * 1024,
+            parcel_max: 128 * 1024,
             unexpected_max: 4 << 20,
             transfer: Transfer::Auto,
             rendezvous: Rendezvous::default(),

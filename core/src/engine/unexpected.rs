@@ -4,7 +4,7 @@ use super::budget::{Notice, Share, UnexpectedBudget, UnexpectedUsage};
 use super::message::{DeferredSend, MatchState, UnexpectedData, UnexpectedMessage};
 use super::request::OwnedBuffer;
 use crate::buffer::Part;
-use crate::matching::{Found, Pattern, UnexpectedQueue};
+use crate::matching::{Envelope, Found, Pattern, UnexpectedQueue};
 use crate::memory::{Memory, OutOfMemory, Slab};
 use crate::wire::{DeferredMessageId, Offer};
 
@@ -80,6 +80,15 @@ impl<M: Memory + Clone> UnexpectedMessages<M> {
     /// uses it to continue.
     pub(super) fn next_from(&self, from: u32) -> Option<(u32, UnexpectedMessage)> {
         self.messages.next_from(from)
+    }
+
+    /// Returns the messages that stand in matching, with their lengths, in no order.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = (Envelope, usize)> {
+        let messages = self.messages.iter();
+        messages.filter_map(|(_, message)| match message.standing {
+            MatchState::Queued(_) => Some((message.envelope, message.total)),
+            MatchState::Matched | MatchState::Met => None,
+        })
     }
 
     /// Adds a message that met no receive.
@@ -247,7 +256,6 @@ impl<M: Memory + Clone> UnexpectedMessages<M> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::matching::Envelope;
     use crate::memory::counted::Counted;
 
     const PATTERN: Pattern = Pattern { context: 0, source: 1, tag: 7 };

@@ -4,7 +4,7 @@
 use super::peer::Peer;
 use super::request::{RequestState, SendStage};
 use super::{Engine, InUse, RequestId};
-use crate::layout::{Call, Wait};
+use crate::layout::{Call, SendState, Wait};
 use crate::memory::Memory;
 use crate::wire::{Corrupt, Key};
 
@@ -15,6 +15,17 @@ impl Wait {
 
     fn with_key(self, key: Key) -> Self {
         Self { tag: Some(key.tag()), context: Some(key.context()), ..self }
+    }
+}
+
+/// Returns what keeps a send in this stage.
+const fn state_of(stage: SendStage) -> SendState {
+    match stage {
+        SendStage::Eager | SendStage::Called => SendState::Room,
+        SendStage::Synchronous | SendStage::Offered { .. } => SendState::Deferred,
+        SendStage::Announce { .. } | SendStage::Exposed { .. } | SendStage::Writing { .. } => {
+            SendState::Announced
+        }
     }
 }
 
@@ -43,8 +54,8 @@ impl<M: Memory + Clone> Engine<M> {
         Some(match self.requests.get(id)? {
             RequestState::Sending { message, .. } => {
                 let peer = self.destination_of(id, message.stage);
-                let bytes = Some(message.total as u64);
-                Wait { peer, bytes, ..Wait::new(Call::Send) }.with_key(message.key)
+                let (bytes, stage) = (Some(message.total as u64), Some(state_of(message.stage)));
+                Wait { peer, bytes, stage, ..Wait::new(Call::Send) }.with_key(message.key)
             }
             RequestState::Posted { handle, buffer, .. } => {
                 let (found, pattern, _) = self.posted.next_from(handle)?;
@@ -60,7 +71,8 @@ impl<M: Memory + Clone> Engine<M> {
             RequestState::Announced { sender } => {
                 let outbound = self.transfers.sender(sender)?;
                 let wait = Wait::on(Call::Send, outbound.half.peer());
-                Wait { tag: Some(outbound.tag), ..wait }
+                let (tag, stage) = (Some(outbound.tag), Some(SendState::Announced));
+                Wait { tag, stage, bytes: Some(outbound.half.total() as u64), ..wait }
             }
             RequestState::Granted { receiver } => {
                 let inbound = self.transfers.receiver(receiver)?;

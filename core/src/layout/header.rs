@@ -12,7 +12,7 @@ use crate::golden;
 pub const MAGIC: u64 = u64::from_le_bytes(*b"STRAIT\x1a\x0a");
 
 /// Version of the segment's layout. Processes with different versions refuse each other.
-pub const LAYOUT_VERSION: u32 = 10;
+pub const LAYOUT_VERSION: u32 = 11;
 
 /// The header of a segment. The creator of the segment writes it once; afterwards it is only read.
 ///
@@ -90,14 +90,11 @@ impl SegmentHeader {
     }
 
     /// Returns the nonce in a segment's first bytes, or `None` if they are not the header of a
-    /// segment of this version.
+    /// segment of any version.
     #[must_use]
     pub fn nonce_of(start: &[u8; size_of::<Self>()]) -> Option<u64> {
         let eight = |at| start[at..].first_chunk().copied().map(u64::from_ne_bytes);
-        let version = LAYOUT_VERSION.to_ne_bytes();
-        let is_ours = eight(0) == Some(MAGIC)
-            && start[offset_of!(Self, layout_version)..].starts_with(&version);
-        eight(offset_of!(Self, nonce)).filter(|_| is_ours)
+        eight(offset_of!(Self, nonce)).filter(|_| eight(0) == Some(MAGIC))
     }
 
     /// Checks a header that another process wrote and returns the plan that it describes.

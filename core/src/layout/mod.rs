@@ -8,22 +8,33 @@
 //!
 //! `docs/layout.md` draws the map and gives its size as a function of ranks and active pairs.
 
+mod counters;
+mod events;
+mod faults;
 mod header;
 mod plan;
+mod plan_error;
 mod rank_block;
+mod rank_record;
 mod segment;
+mod seqlock;
 #[cfg(all(test, not(strait_loom)))]
 mod tests;
+mod wait_details;
 mod waiting;
 
 pub use crate::wire::{CellIndex, Corrupt};
+pub use counters::{Count, PairCounters};
+pub use events::{EVENTS, Event, EventKind, EventRing};
+pub use faults::{FaultRecord, Truncation};
 pub use header::{AttachError, LAYOUT_VERSION, MAGIC, SegmentHeader};
-pub use plan::{
-    BARRIER_SLOTS, DESCRIPTORS_PER_RANK, HUGE_PAGE, PlanError, SegmentConfig, SegmentPlan,
-};
+pub use plan::{BARRIER_SLOTS, DESCRIPTORS_PER_RANK, HUGE_PAGE, SegmentConfig, SegmentPlan};
+pub use plan_error::PlanError;
 pub use rank_block::{Life, Liveness, RankBlock};
+pub use rank_record::RankRecord;
 pub use segment::Segment;
-pub use waiting::{Call, Unreadable, Wait, WaitRecord, Waited};
+pub use wait_details::{DetailRecord, RankSet, RequestWait, UnexpectedHead, UnexpectedSummary};
+pub use waiting::{Call, SendState, Unreadable, Wait, WaitRecord, Waited};
 
 /// Size of the pages in which segment memory is backed on demand, in bytes.
 pub const PAGE: usize = 4096;

@@ -1,8 +1,7 @@
 //! The plan of a segment: the offsets of its parts, computed from numbers that every rank knows.
 
-use core::fmt;
-
-use super::{PAGE, RankBlock, SegmentHeader};
+use super::PlanError;
+use super::{PAGE, PairCounters, RankBlock, RankRecord, SegmentHeader};
 use crate::shm::{BarrierSlot, Cell, Descriptor, FlowWords, GRANULE, GranuleHead, Line, PieceMark};
 use crate::sync::CACHE_LINE;
 use crate::wire::{PARCEL, PARCELS_MAX, PIECES_MAX};
@@ -71,6 +70,8 @@ pub struct SegmentPlan {
     flows: usize,
     flow_stride: usize,
     descriptors: usize,
+    records: usize,
+    record_stride: usize,
     cells: usize,
     cell_stride: usize,
     pairs: usize,
@@ -138,10 +139,15 @@ impl SegmentPlan {
             ranks.checked_mul(size_of::<FlowWords>())?.checked_next_multiple_of(CACHE_LINE)?;
         let descriptors =
             ranks.checked_mul(flow_stride)?.checked_add(flows)?.checked_next_multiple_of(PAGE)?;
-        let cells = ranks
+        let records = ranks
             .checked_mul(DESCRIPTORS_PER_RANK as usize * size_of::<Descriptor>())?
             .checked_add(descriptors)?
             .checked_next_multiple_of(PAGE)?;
+        let record_stride = ranks
+            .checked_mul(size_of::<PairCounters>())?
+            .checked_add(size_of::<RankRecord>())?
+            .checked_next_multiple_of(PAGE)?;
+        let cells = ranks.checked_mul(record_stride)?.checked_add(records)?;
         let pairs = ranks
             .checked_mul(config.cells_per_rank as usize)?
             .checked_mul(cell_stride)?
@@ -168,6 +174,8 @@ impl SegmentPlan {
             flows,
             flow_stride,
             descriptors,
+            records,
+            record_stride,
             cells,
             cell_stride,
             pairs,
@@ -200,15 +208,17 @@ impl SegmentPlan {
         self.flows
     }
 
-    /// Returns the offset and length in bytes of the three ranges that only `rank` and its peers
-    /// use: its flows, its descriptors, its cells. Memory must back them on the rank's node.
+    /// Returns the offset and length in bytes of the four ranges that only `rank` and its peers
+    /// use: its flows, its descriptors, its records for observers, its cells. Memory must back them
+    /// on the rank's node.
     #[must_use]
-    pub const fn own_ranges(&self, rank: u32) -> [(usize, usize); 3] {
+    pub const fn own_ranges(&self, rank: u32) -> [(usize, usize); 4] {
         let SegmentConfig { cells_per_rank, .. } = self.config;
         let descriptors = self.descriptor(rank, 0);
         [
             (self.flow(rank, 0), self.flow_stride),
             (descriptors, self.descriptor(rank + 1, 0) - descriptors),
+            (self.record(rank), self.record_stride),
             (self.cell(rank * cells_per_rank), cells_per_rank as usize * self.cell_stride),
         ]
     }
@@ -272,6 +282,18 @@ impl SegmentPlan {
     pub(super) const fn descriptor(&self, rank: u32, number: u32) -> usize {
         let descriptor = rank as usize * DESCRIPTORS_PER_RANK as usize + number as usize;
         self.descriptors + descriptor * size_of::<Descriptor>()
+    }
+
+    /// Returns the offset of what `rank`, which is less than `ranks`, leaves for observers.
+    #[inline(always)]
+    pub(super) const fn record(&self, rank: u32) -> usize {
+        self.records + rank as usize * self.record_stride
+    }
+
+    /// Returns the offset of the counters of `rank` about `peer`; both are in range.
+    #[inline(always)]
+    pub(super) const fn counters(&self, rank: u32, peer: u32) -> usize {
+        self.record(rank) + size_of::<RankRecord>() + peer as usize * size_of::<PairCounters>()
     }
 
     /// Returns the offset of the cell with the zero-based number `cell`.
@@ -347,76 +369,6 @@ fn ring_bytes_offset(granules: usize) -> Option<usize> {
         .checked_next_multiple_of(PAGE)
 }
 
-/// The reason why a segment cannot be laid out.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub enum PlanError {
-    /// The job has no ranks.
-    NoRanks,
-    /// A rank needs at least two cells: one to fill while the other is in flight.
-    TooFewCells {
-        /// Number of cells per rank requested.
-        found: u32,
-    },
-    /// The cell payload is smaller than 1 KiB or not a multiple of 64 bytes.
-    CellPayload {
-        /// Number of bytes requested.
-        found: u32,
-    },
-    /// A fastbox has no lines.
-    NoFastboxLines,
-    /// The number of parcels is odd or exceeds [`PARCELS_MAX`].
-    Parcels {
-        /// Number of parcels of a pair requested.
-        found: u32,
-    },
-    /// The length of a heap is not a multiple of 4096 bytes.
-    HeapBytes {
-        /// Number of bytes requested.
-        found: u64,
-    },
-    /// The offsets overflow.
-    TooLarge {
-        /// The configuration requested.
-        config: SegmentConfig,
-    },
-}
-
-impl fmt::Display for PlanError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::NoRanks => f.write_str("a job needs at least 1 rank"),
-            Self::TooFewCells { found } => {
-                write!(f, "{found} cells per rank are too few: at least 2 are needed")
-            }
-            Self::CellPayload { found } => {
-                write!(
-                    f,
-                    "a cell payload of {found} bytes is not a multiple of 64 of at least 1024"
-                )
-            }
-            Self::NoFastboxLines => f.write_str("a fastbox needs at least 1 line"),
-            Self::Parcels { found } => {
-                write!(
-                    f,
-                    "{found} parcels of a pair are not an even number of at most {PARCELS_MAX}"
-                )
-            }
-            Self::HeapBytes { found } => {
-                write!(f, "a heap of {found} bytes is not a multiple of {PAGE}")
-            }
-            Self::TooLarge { config } => write!(
-                f,
-                "a segment of {} ranks with {} cells of {} bytes and a heap of {} bytes each does \
-                 not fit the address space",
-                config.ranks, config.cells_per_rank, config.cell_payload, config.heap_bytes
-            ),
-        }
-    }
-}
-
-impl core::error::Error for PlanError {}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -430,7 +382,9 @@ mod tests {
             assert!(plan.barrier_slot(BARRIER_SLOTS) <= plan.flow(0, 0));
             assert!(plan.flow(0, ranks) <= plan.flow(1, 0));
             assert!(plan.flow(ranks, 0) <= plan.descriptor(0, 0));
-            assert!(plan.descriptor(ranks, 0) <= plan.cell(0));
+            assert!(plan.descriptor(ranks, 0) <= plan.record(0));
+            assert!(plan.counters(0, ranks) <= plan.record(1));
+            assert!(plan.record(ranks) <= plan.cell(0));
             assert!(plan.cell(plan.cells()) <= plan.resident_bytes());
             assert_eq!(plan.pair_range(0, 0).0, plan.resident_bytes());
             assert_eq!(plan.pair_range(0, ranks - 1), plan.pair_range(ranks - 1, 0));
@@ -465,7 +419,7 @@ mod tests {
     #[test]
     fn memory_is_what_the_layout_page_says() {
         let two = SegmentPlan::new(SegmentConfig::new(2)).unwrap();
-        assert_eq!(two.bytes_with_active_pairs(0), 2_150_400);
+        assert_eq!(two.bytes_with_active_pairs(0), 2_174_976);
         assert_eq!(two.bytes_with_active_pairs(1) - two.bytes_with_active_pairs(0), 8192);
         assert_eq!(two.parcel_bytes(), 135_168);
         assert_eq!(two.ring_bytes(), 1_069_056);

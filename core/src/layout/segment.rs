@@ -3,8 +3,8 @@
 use core::ptr::NonNull;
 
 use super::{
-    AttachError, BARRIER_SLOTS, CellIndex, Corrupt, DESCRIPTORS_PER_RANK, RankBlock, SegmentConfig,
-    SegmentHeader, SegmentPlan,
+    AttachError, BARRIER_SLOTS, CellIndex, Corrupt, DESCRIPTORS_PER_RANK, PairCounters, RankBlock,
+    RankRecord, SegmentConfig, SegmentHeader, SegmentPlan,
 };
 use crate::shm::{
     BarrierSlot, Baton, Cell, CellArena, CopyRingPtr, Descriptor, DoorbellPtr, FastboxPtr,
@@ -157,6 +157,33 @@ impl Segment {
         // SAFETY: the plan puts the descriptors of ranks below `ranks` inside the mapping,
         // 64-aligned. A descriptor consists of atomics, for which any bytes are valid.
         unsafe { self.base.add(self.plan.descriptor(rank, number)).cast::<Descriptor>().as_ref() }
+    }
+
+    /// Returns what `rank` leaves for observers.
+    ///
+    /// # Panics
+    ///
+    /// If `rank` is out of range.
+    #[must_use]
+    pub fn rank_record(&self, rank: u32) -> &RankRecord {
+        assert!(rank < self.ranks(), "rank {rank} of {}", self.ranks());
+        // SAFETY: the plan puts the records of ranks below `ranks` inside the mapping, 64-aligned.
+        // A record consists of atomics, for which any bytes are valid.
+        unsafe { self.base.add(self.plan.record(rank)).cast::<RankRecord>().as_ref() }
+    }
+
+    /// Returns the counters of `rank` about `peer`.
+    ///
+    /// # Panics
+    ///
+    /// If either rank is out of range.
+    #[inline]
+    #[must_use]
+    pub fn counters(&self, rank: u32, peer: u32) -> &PairCounters {
+        assert!(rank < self.ranks() && peer < self.ranks(), "{rank} and {peer}");
+        // SAFETY: the plan puts the counters of each pair of ranks inside the mapping, 8-aligned.
+        // They are atomics, for which any bytes are valid.
+        unsafe { self.base.add(self.plan.counters(rank, peer)).cast::<PairCounters>().as_ref() }
     }
 
     /// Returns the cell `index`, header and payload; the pointer is valid as long as the mapping.

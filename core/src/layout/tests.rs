@@ -6,14 +6,15 @@ use std::{format, fs};
 
 use crate::golden::Structure;
 use crate::layout::{
-    BARRIER_SLOTS, DESCRIPTORS_PER_RANK, LAYOUT_VERSION, Liveness, RankBlock, SegmentConfig,
-    SegmentHeader, SegmentPlan, WaitRecord,
+    BARRIER_SLOTS, DESCRIPTORS_PER_RANK, DetailRecord, EventRing, FaultRecord, LAYOUT_VERSION,
+    Liveness, PairCounters, RankBlock, RankRecord, SegmentConfig, SegmentHeader, SegmentPlan,
+    WaitRecord,
 };
 use crate::lmt::{Rtr, RtrAck, SendCookie};
 use crate::rma::WindowBlock;
 use crate::shm::{
-    BarrierSlot, Cell, CellHead, Chunks, Descriptor, FlowWords, FreeQueue, Grant, GranuleHead,
-    Line, RecvQueue,
+    BarrierSlot, Cell, CellHead, Chunks, Descriptor, ExchangeLine, FlowWords, FreeQueue, Grant,
+    GranuleHead, Line, RecvQueue,
 };
 use crate::sync::CacheLine;
 use crate::wire::{HeaderWord, Key, Offer, PacketKind, ParcelHead, Sequence};
@@ -51,7 +52,13 @@ fn table() -> String {
     structure::<FreeQueue>(&mut text);
     structure::<Liveness>(&mut text);
     structure::<WaitRecord>(&mut text);
+    structure::<RankRecord>(&mut text);
+    structure::<DetailRecord>(&mut text);
+    structure::<FaultRecord>(&mut text);
+    structure::<EventRing>(&mut text);
+    structure::<PairCounters>(&mut text);
     structure::<BarrierSlot>(&mut text);
+    structure::<ExchangeLine>(&mut text);
     structure::<FlowWords>(&mut text);
     structure::<Descriptor>(&mut text);
     structure::<Chunks>(&mut text);
@@ -117,6 +124,9 @@ fn map(text: &mut String, config: SegmentConfig) {
         ("last flow", plan.flow(last, last)),
         ("first descriptor", plan.descriptor(0, 0)),
         ("last descriptor", plan.descriptor(last, number)),
+        ("first record", plan.record(0)),
+        ("last record", plan.record(last)),
+        ("last counters", plan.counters(last, last)),
         ("first cell", plan.cell(0)),
         ("last cell", plan.cell(plan.cells() - 1)),
         ("first pair block", plan.pair_range(0, 0).0),

@@ -12,20 +12,22 @@ use core::fmt;
 
 use crate::golden;
 use crate::matching::{ANY_SOURCE, ANY_TAG};
-use crate::sync::Ordering::{Acquire, Relaxed, Release};
-use crate::sync::{AtomicU64, order};
+use crate::sync::AtomicU64;
+
+use super::seqlock;
+use super::wait_details::{RankSet, RequestWait};
 
 /// Number of words in a record after its sequence number.
 const WORDS: usize = 7;
 
 /// Number of attempts to read a record before it counts as [`Unreadable`].
-const ATTEMPTS: u32 = 64;
+pub(super) const ATTEMPTS: u32 = 64;
 
 /// The value that stands for `None` in a field of 32 bits. It is not a rank, a tag, a context or a
 /// wildcard.
-const NONE: u32 = u32::MAX - 1;
+pub(super) const NONE: u32 = u32::MAX - 1;
 
-/// Defines the values of the word that names the call, as version 10 of the layout numbers them.
+/// Defines the values of the word that names the call, as version 11 of the layout numbers them.
 macro_rules! calls {
     ($($(#[$doc:meta])* $name:ident = $number:literal: $words:literal,)+) => {
         /// A call in which a rank waits.
@@ -36,7 +38,9 @@ macro_rules! calls {
         }
 
         impl Call {
-            const fn parse(raw: u32) -> Option<Self> {
+            /// Returns the value with this number, if there is one.
+            #[must_use]
+            pub const fn parse(raw: u32) -> Option<Self> {
                 match raw {
                     $($number => Some(Self::$name),)+
                     _ => None,
@@ -112,13 +116,79 @@ pub struct Wait {
     /// Number of complete operations and of all operations, in a wait for several. The other fields
     /// describe the first incomplete one.
     pub over: Option<(u32, u32)>,
+    /// What keeps a send from going on.
+    pub stage: Option<SendState>,
+    /// Number of the window, in a call on a window. Members of a window agree on it. The upper half
+    /// is the number of its group.
+    pub window: Option<u32>,
+    /// The owner of the part of the window, where another rank has to act.
+    pub target: Option<u32>,
+    /// The ranks that have to act, all of them or one of them, as the call says. `None` if they are
+    /// not known.
+    pub others: Option<RankSet>,
+    /// The first incomplete operations of a wait for several.
+    pub requests: [Option<RequestWait>; RequestWait::MOST],
+}
+
+/// Defines what keeps a send from going on, as version 11 of the layout numbers it.
+macro_rules! stages {
+    ($($(#[$doc:meta])* $name:ident = $number:literal: $words:literal,)+) => {
+        /// What keeps a send from going on.
+        #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+        #[repr(u32)]
+        pub enum SendState {
+            $($(#[$doc])* $name = $number,)+
+        }
+
+        impl SendState {
+            /// Returns the value with this number, if there is one.
+            #[must_use]
+            pub const fn parse(raw: u32) -> Option<Self> {
+                match raw {
+                    $($number => Some(Self::$name),)+
+                    _ => None,
+                }
+            }
+
+            /// Returns a description for users.
+            #[must_use]
+            pub const fn words(self) -> &'static str {
+                match self {
+                    $(Self::$name => $words,)+
+                }
+            }
+        }
+    };
+}
+
+stages! {
+    /// The message waits for cells, or for lines of the fastbox.
+    Room = 1: "no room on the way: the destination takes nothing",
+    /// The message is announced (RTS) and waits for its receive, or is on its way.
+    Announced = 2: "announced: no receive has matched it, or its bytes are on their way",
+    /// The destination's memory for unexpected messages of this rank is used up, or the message is
+    /// synchronous: it waits for its receive.
+    Deferred = 3: "kept by its sender: it waits for its receive, as the destination has no room \
+                   for unexpected messages or the send is synchronous",
 }
 
 impl Wait {
     /// Creates a wait with a known call and no other information.
     #[must_use]
     pub const fn new(call: Call) -> Self {
-        Self { call, peer: None, tag: None, context: None, bytes: None, over: None }
+        Self {
+            call,
+            peer: None,
+            tag: None,
+            context: None,
+            bytes: None,
+            over: None,
+            stage: None,
+            window: None,
+            target: None,
+            others: None,
+            requests: [None; RequestWait::MOST],
+        }
     }
 
     /// Creates a wait for one rank.
@@ -193,17 +263,7 @@ impl WaitRecord {
             pack(or_none(wait.context), over),
             wait.bytes.unwrap_or(u64::MAX),
         ];
-        // The number becomes odd, whatever another process may have left there.
-        let writing = self.sequence.load(Relaxed) | 1;
-        self.sequence.store(writing, Relaxed);
-        for (place, word) in self.words.iter().zip(words) {
-            // ORDER waiting/1: Release, pairs with waiting/3: a reader that sees the word also sees
-            // that a write is in progress.
-            place.store(word, order("waiting/1", Release));
-        }
-        // ORDER waiting/2: Release, pairs with waiting/4: a reader that sees the end of the write
-        // sees all of it.
-        self.sequence.store(writing.wrapping_add(1), order("waiting/2", Release));
+        seqlock::write(&self.sequence, &self.words, words);
     }
 
     /// Returns the contents of the record, or `None` if its rank has never waited for long.
@@ -221,21 +281,15 @@ impl WaitRecord {
     ///
     /// [`Unreadable`] if the record holds invalid values or was written meanwhile.
     pub fn read_once(&self) -> Result<Option<Waited>, Unreadable> {
-        // ORDER waiting/4: Acquire, pairs with waiting/2: the words are no older than the number.
-        let before = self.sequence.load(order("waiting/4", Acquire));
-        // ORDER waiting/3: Acquire, pairs with waiting/1: if a word is of a later write, the number
-        // read below is later too.
-        let words = core::array::from_fn(|at| self.words[at].load(order("waiting/3", Acquire)));
-        let after = self.sequence.load(Relaxed);
-        if before == after && before.is_multiple_of(2) { parse(words) } else { Err(Unreadable) }
+        seqlock::read(&self.sequence, &self.words).map_or(Err(Unreadable), parse)
     }
 }
 
-const fn pack(lower: u32, upper: u32) -> u64 {
+pub(super) const fn pack(lower: u32, upper: u32) -> u64 {
     lower as u64 | (upper as u64) << 32
 }
 
-const fn unpack(word: u64) -> (u32, u32) {
+pub(super) const fn unpack(word: u64) -> (u32, u32) {
     (word as u32, (word >> 32) as u32)
 }
 
@@ -255,6 +309,7 @@ fn parse(words: [u64; WORDS]) -> Result<Option<Waited>, Unreadable> {
             context: some(context),
             bytes: (bytes != u64::MAX).then_some(bytes),
             over: (of != 0).then_some((over, of)),
+            ..Wait::new(Call::Request)
         }),
     };
     Ok(Some(Waited { wait, since_ns, latest_ns, turns }))
@@ -262,19 +317,30 @@ fn parse(words: [u64; WORDS]) -> Result<Option<Waited>, Unreadable> {
 
 impl fmt::Display for Wait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { call, peer, tag, context, bytes, over } = *self;
+        let Self { call, peer, tag, context, bytes, over, window, target, .. } = *self;
         f.write_str(call.words())?;
         let mut sign = ": ";
         let mut list = |f: &mut fmt::Formatter<'_>, words: fmt::Arguments<'_>| {
             f.write_str(core::mem::replace(&mut sign, ", "))?;
             f.write_fmt(words)
         };
+        if let Some(window) = window {
+            let (group, number) = (window >> 16, window & 0xffff);
+            list(f, format_args!("window {group}.{number}"))?;
+            if call == Call::Barrier {
+                f.write_str(" (fence, free)")?;
+            }
+        }
+        if let Some(target) = target {
+            list(f, format_args!("target {target}"))?;
+        }
         if let Some((over, of)) = over {
             list(f, format_args!("{over} of {of} are complete"))?;
         }
         let role = match call {
             Call::Recv | Call::Probe => "source",
             Call::Send => "destination",
+            Call::WindowLock if target.is_some() => "held by rank",
             _ => "rank",
         };
         match peer {
@@ -293,7 +359,14 @@ impl fmt::Display for Wait {
         if let Some(bytes) = bytes {
             list(f, format_args!("{bytes} bytes"))?;
         }
-        Ok(())
+        let requests = self.requests.iter().flatten();
+        for (number, request) in requests.enumerate() {
+            write!(f, "{}{request}", if number == 0 { "; incomplete: " } else { " and " })?;
+        }
+        match self.stage {
+            Some(stage) => write!(f, " ({})", stage.words()),
+            None => Ok(()),
+        }
     }
 }
 
@@ -302,6 +375,7 @@ mod tests {
     use std::string::ToString as _;
 
     use super::*;
+    use crate::sync::Ordering::Relaxed;
 
     const WAIT: Wait = Wait {
         call: Call::Recv,
@@ -309,7 +383,7 @@ mod tests {
         tag: Some(7),
         context: Some(0),
         bytes: Some(8),
-        over: None,
+        ..Wait::new(Call::Recv)
     };
 
     #[test]

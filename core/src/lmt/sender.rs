@@ -277,8 +277,7 @@ impl LmtSender {
         let Some((to, span)) = self.writes() else { return Ok(None) };
         let adapts = self.adapts && matches!(to, RemoteBuffer::Private(_));
         // A failed job becomes the bytes of the copy ring, and must not replace others.
-        // A receiver that sent an RTR wants its message moved while it computes.
-        let is_away = || (self.uses_rtr || self.away >= GRACE) && !is_inside();
+        let is_away = || self.away >= GRACE && !is_inside();
         if !self.ours.is_empty() || adapts && (self.withdrawn || !is_away()) {
             return Ok(None);
         }

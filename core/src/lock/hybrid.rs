@@ -136,7 +136,12 @@ impl Hybrid {
         self.moved = self.at == HybridState::Leaving && found == self.signs.ours;
         self.at = match self.at {
             HybridState::Cpu => match self.cpu.handle(found) {
-                AttemptOutcome::Taken => HybridState::Done(LockMode::Cpu),
+                AttemptOutcome::Taken => {
+                    if self.moves.is_none() {
+                        policy.suits(LockMode::Cpu);
+                    }
+                    HybridState::Done(LockMode::Cpu)
+                }
                 AttemptOutcome::Again => HybridState::Cpu,
                 AttemptOutcome::Held(LockState::Elsewhere(left)) => {
                     self.left = left;

@@ -26,7 +26,9 @@ pub use hybrid::{Hybrid, HybridStep, HybridWord};
 pub use manager::{LockManager, LockMember, LockRequest, UnexpectedRequest};
 pub use mcs::{Mcs, McsRelease, McsStep, McsWord};
 pub use migration::{Migration, MigrationStep};
-pub use policy::{FixedMode, Follow, Hysteresis, LockMode, Policy};
+pub use policy::{
+    FixedMode, Follow, History, Hysteresis, LockCosts, LockMode, MeasuredCost, Policy,
+};
 pub use revocable::RevocableLock;
 pub use word::{Coding, LockState, LockType, LockWord, RemoteWord, WordAccess};
 pub use words::LockWords;

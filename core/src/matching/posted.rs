@@ -184,25 +184,28 @@ impl<M: Memory, P: Selector, T: Copy> PostedQueue<M, P, T> {
         envelope: &P::Envelope,
         accept: impl FnOnce(&T) -> Option<R>,
     ) -> Option<Option<R>> {
-        if self.has_filed()
-            && let Some((spot, class, node)) = self.oldest(envelope)
-        {
-            let (accepted, links) = (accept(&node.receive), node.links);
-            if accepted.is_some() {
+        let filed = if self.has_filed() { self.oldest(envelope) } else { None };
+        let (receive, links, filed) = match filed {
+            Some((spot, class, node)) => (node.receive, node.links, Ok((spot, class))),
+            None if !Self::HAS_CLASSES => return None,
+            None => {
+                let (handle, links, node) = self.oldest_unfiled(envelope)?;
+                (node.receive, links, Err(handle))
+            }
+        };
+        // There is one call, so that the compiler inlines it.
+        let accepted = accept(&receive);
+        if accepted.is_none() {
+            return Some(None);
+        }
+        match filed {
+            Ok((spot, class)) => {
                 self.chains.remove_at(spot, links, class);
                 if Self::HAS_CLASSES {
                     self.waiting[P::index(class)] -= 1;
                 }
             }
-            return Some(accepted);
-        }
-        if !Self::HAS_CLASSES {
-            return None;
-        }
-        let (handle, links, node) = self.oldest_unfiled(envelope)?;
-        let accepted = accept(&node.receive);
-        if accepted.is_some() {
-            self.chains.remove_unfiled(&mut self.unfiled, handle, links);
+            Err(handle) => self.chains.remove_unfiled(&mut self.unfiled, handle, links),
         }
         Some(accepted)
     }

@@ -16,6 +16,7 @@
 //! `leave` are wait-free. The caller decides how to pass the time until `is_over`.
 //! Absent on purpose: a wait, a reset, a list of the members.
 
+use super::exchange::ExchangeLine;
 use crate::golden;
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use crate::sync::{AtomicU64, CacheLine, Step, order, reached};
@@ -25,12 +26,13 @@ pub const FLAGS: usize = 8;
 
 /// The words of one group's barriers.
 ///
-/// | offset | size | field    | written by                         |
-/// |-------:|-----:|----------|------------------------------------|
-/// |      0 |    8 | `claim`  | leaders, and members that join     |
-/// |     64 |   64 | `count`  | every member                       |
-/// |    128 |   64 | `signal` | the member that enters last        |
-/// |    192 |  512 | `flags`  | each member its own line           |
+/// | offset | size | field      | written by                     |
+/// |-------:|-----:|------------|--------------------------------|
+/// |      0 |    8 | `claim`    | leaders, and members that join |
+/// |     64 |   64 | `count`    | every member                   |
+/// |    128 |   64 | `signal`   | the member that enters last    |
+/// |    192 |  512 | `flags`    | each member its own line       |
+/// |    704 |   64 | `exchange` | both members of a group of two |
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct BarrierSlot {
@@ -40,9 +42,10 @@ pub struct BarrierSlot {
     count: CacheLine<AtomicU64>,
     signal: CacheLine<AtomicU64>,
     flags: [CacheLine<AtomicU64>; FLAGS],
+    exchange: ExchangeLine,
 }
 
-golden::structure!(BarrierSlot { claim, count, signal, flags });
+golden::structure!(BarrierSlot { claim, count, signal, flags, exchange });
 
 #[cfg(not(strait_loom))]
 const _: () = {
@@ -54,7 +57,8 @@ const _: () = {
     const_assert_eq!(offset_of!(BarrierSlot, count), CACHE_LINE);
     const_assert_eq!(offset_of!(BarrierSlot, signal), 2 * CACHE_LINE);
     const_assert_eq!(offset_of!(BarrierSlot, flags), 3 * CACHE_LINE);
-    const_assert_eq!(size_of::<BarrierSlot>(), (3 + FLAGS) * CACHE_LINE);
+    const_assert_eq!(offset_of!(BarrierSlot, exchange), (3 + FLAGS) * CACHE_LINE);
+    const_assert_eq!(size_of::<BarrierSlot>(), (4 + FLAGS) * CACHE_LINE);
 };
 
 impl BarrierSlot {
@@ -66,7 +70,15 @@ impl BarrierSlot {
             count: CacheLine::default(),
             signal: CacheLine::default(),
             flags: core::array::from_fn(|_| CacheLine::default()),
+            exchange: ExchangeLine::empty(),
         }
+    }
+
+    /// Returns the line by which a group of two members exchanges short vectors.
+    #[inline(always)]
+    #[must_use]
+    pub const fn exchange(&self) -> &ExchangeLine {
+        &self.exchange
     }
 
     /// Claims the slot for the group of rank `leader`, if the slot is free, and takes a seat in it.
@@ -96,6 +108,7 @@ impl BarrierSlot {
         let words = [&self.count, &self.signal].into_iter().chain(&self.flags);
         // The leader's message to the members publishes the zeros.
         words.for_each(|word| word.store(0, Relaxed));
+        self.exchange.clear();
         ranks.seat_leader();
         // ORDER barrier/2: Release, pairs with barrier/1: the leader's seat comes before the end of
         //   its claim.

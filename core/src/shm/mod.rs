@@ -7,6 +7,7 @@ mod chunks;
 mod copy_ring;
 mod descriptor;
 mod doorbell;
+mod exchange;
 mod fastbox;
 mod flow;
 mod free_queue;
@@ -27,6 +28,7 @@ pub use copy_ring::{
 };
 pub use descriptor::{Descriptor, Grant, ReceiveCookie};
 pub use doorbell::{Doorbell, DoorbellPtr, Slumber};
+pub use exchange::{EXCHANGE_MAX, Exchange, ExchangeLine};
 pub use fastbox::{FastboxPtr, FastboxReceiver, FastboxSender};
 pub use flow::FlowWords;
 pub use free_queue::FreeQueue;

@@ -136,6 +136,23 @@ impl HeaderWord {
         Self(sequence.0 | (kind as u64) << LENGTH_BITS | length as u64)
     }
 
+    /// Returns the direction and the number of this packet, counted from 1: true if the rank with
+    /// the higher number sent it. Returns `None` for a word that is no header.
+    ///
+    /// ```
+    /// use strait_core::wire::{HeaderWord, PacketKind, Sequence};
+    ///
+    /// let header = HeaderWord::new(Sequence::first(3, 1), PacketKind::Eager, 8);
+    /// assert_eq!(header.packet(), Some((true, 1)));
+    /// assert_eq!(HeaderWord(0).packet(), None);
+    /// ```
+    #[must_use]
+    pub const fn packet(self) -> Option<(bool, u64)> {
+        let word = self.0 >> Sequence::SHIFT;
+        let number = word & (Sequence::HIGHER - 1);
+        if number == 0 { None } else { Some((word & Sequence::HIGHER != 0, number)) }
+    }
+
     /// Returns kind and length if this is the header of message `sequence`.
     #[inline(always)]
     #[must_use]

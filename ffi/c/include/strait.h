@@ -105,6 +105,9 @@ typedef struct strait_message_ *strait_message;
 typedef struct strait_window_ *strait_window;
 typedef struct strait_vc_ *strait_vc;
 
+/* Handle of some ranks of a job, for collective operations among them. NULL is none. */
+typedef struct strait_group_ *strait_group;
+
 /* The answer of `get` of strait_exchange when no value was put under the key. */
 #define STRAIT_NO_KEY (-1)
 
@@ -684,6 +687,97 @@ int strait_window_flush_all(strait_window window);
 int strait_window_flush_local(strait_window window, uint32_t target);
 int strait_window_flush_local_all(strait_window window);
 int strait_window_sync(strait_window window);
+
+/* ---- Groups and collective operations -------------------------------------------------------- */
+
+/* The members of a group call its operations in the same order. A root is a place in the group,
+ * from 0. When a member dies, the others' calls return STRAIT_ERR_PEER_FAILED, or complete if they
+ * have all that they need. Buffers do not overlap. */
+
+/* In place of a member's own vector: it lies where the operation puts the result (MPI-5.0 6.2.1). */
+#define STRAIT_IN_PLACE ((void *)-1)
+
+/* Makes a group of these ranks, in the order of their places, for messages in `context`. All
+ * members pass the same list; it contains this rank. NULL: all ranks of the job. Sends nothing.
+ * strait_finalize fails while a group is open. */
+int strait_group_create(strait_world world, uint32_t context, const uint32_t *ranks, uint32_t count, strait_group *group);
+
+/* Makes groups of the members with the same colour, ordered by key, then by place. A negative
+ * colour: the member gets no group, but NULL. All members call it. MPI-5.0 7.4.2. */
+int strait_group_split(strait_group group, int64_t colour, int64_t key, strait_group *part);
+
+/* Makes a group of the same members with messages of its own. All members call it. MPI-5.0 7.4.2. */
+int strait_group_duplicate(strait_group group, strait_group *copy);
+
+/* Frees a group, at this rank only, and stores NULL. */
+int strait_group_free(strait_group *group);
+
+/* Return the number of members, this rank's place, and the rank in a place. */
+int strait_group_size(strait_group group, uint32_t *members);
+int strait_group_place(strait_group group, uint32_t *place);
+int strait_group_rank(strait_group group, uint32_t place, uint32_t *rank);
+
+/* Waits until all members have called it. MPI-5.0 6.3. */
+int strait_group_barrier(strait_group group);
+
+/* Broadcasts `bytes` bytes of the root. MPI-5.0 6.4. */
+int strait_broadcast(strait_group group, void *data, size_t bytes, uint32_t root);
+
+/* Gather `own` of each member in `all` at the root, in the order of the places, or in `blocks`: one
+ * strait_run for each place, in bytes. The others' `all` and `blocks` are ignored. At the root,
+ * `own` may be STRAIT_IN_PLACE. MPI-5.0 6.5. */
+int strait_gather(strait_group group, const void *own, size_t bytes, void *all, uint32_t root);
+int strait_gatherv(strait_group group, const void *own, size_t bytes, void *all, const strait_run *blocks, uint32_t root);
+
+/* Scatter the root's `all`: each member receives its block of `bytes` bytes in `own`. The others'
+ * `all` and `blocks` are ignored. At the root, `own` may be STRAIT_IN_PLACE. MPI-5.0 6.6. */
+int strait_scatter(strait_group group, const void *all, void *own, size_t bytes, uint32_t root);
+int strait_scatterv(strait_group group, const void *all, const strait_run *blocks, void *own, size_t bytes, uint32_t root);
+
+/* Gather `own` of each member in `all` at every member. `own` may be STRAIT_IN_PLACE. MPI-5.0 6.7. */
+int strait_allgather(strait_group group, const void *own, size_t bytes, void *all);
+int strait_allgatherv(strait_group group, const void *own, size_t bytes, void *all, const strait_run *blocks);
+
+/* Send a block of `out` to each member, and receive the members' blocks in `into`: blocks of `bytes`
+ * bytes, or one strait_run for each place. With STRAIT_IN_PLACE for `out`, the blocks of `into` are
+ * exchanged. MPI-5.0 6.8: MPI_ALLTOALL, MPI_ALLTOALLV, MPI_ALLTOALLW of packed data. */
+int strait_alltoall(strait_group group, const void *out, void *into, size_t bytes);
+int strait_alltoallv(strait_group group, const void *out, const strait_run *from, void *into, const strait_run *to);
+
+/* A function on elements: right[i] = left[i] op right[i] (MPI_User_function). It is associative, and
+ * need not be commutative: the left element is of the lower places. It makes no calls of the
+ * library. */
+typedef void (*strait_function)(const void *left, void *right, size_t count, void *context);
+
+/* How vectors are combined: by an operation on numbers, or by a function. The operands of a
+ * reduction are always grouped in the same way: neighbours first, then pairs of neighbours, and so
+ * on. Elements of numbers are aligned to their size. */
+typedef struct strait_reduction {
+    size_t size;                /* sizeof(strait_reduction) */
+    int type;                   /* a strait_type */
+    int op;                     /* a strait_op except STRAIT_REPLACE and STRAIT_NO_OP */
+    strait_function function;   /* in place of type and op; or NULL */
+    void *context;              /* passed to the function */
+    size_t element;             /* bytes of an element of the function */
+} strait_reduction;
+
+/* Combine vectors of `count` elements: at the root, whose `result` alone is used, or at all members.
+ * `own` may be STRAIT_IN_PLACE where there is a result. MPI-5.0 6.9.1, 6.9.6. */
+int strait_reduce(strait_group group, const void *own, void *result, size_t count, const strait_reduction *reduction,
+                  uint32_t root);
+int strait_allreduce(strait_group group, const void *own, void *result, size_t count, const strait_reduction *reduction);
+
+/* Combine vectors, and give each member its block of the result: `count` elements, or counts[place].
+ * `own` has the blocks of all. With STRAIT_IN_PLACE, `result` has them before. MPI-5.0 6.10. */
+int strait_reduce_scatter_block(strait_group group, const void *own, void *result, size_t count,
+                                const strait_reduction *reduction);
+int strait_reduce_scatter(strait_group group, const void *own, void *result, const size_t *counts,
+                          const strait_reduction *reduction);
+
+/* Combine the vectors of the places up to this member's, or before it. strait_exscan leaves `result`
+ * of place 0 as it is. `own` may be STRAIT_IN_PLACE. MPI-5.0 6.11. */
+int strait_scan(strait_group group, const void *own, void *result, size_t count, const strait_reduction *reduction);
+int strait_exscan(strait_group group, const void *own, void *result, size_t count, const strait_reduction *reduction);
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 

@@ -5,6 +5,7 @@
 //!
 //! Each world has one rank. So calls that would wait for another rank get invalid handles only.
 
+mod collective;
 mod header;
 
 use core::ffi::c_int;
@@ -14,6 +15,7 @@ use crate::failure::{Code, NAMES};
 use crate::handle::Handle;
 use crate::options::ABI;
 use crate::requests::CStatus;
+use collective::collective;
 use header::*;
 
 /// Number of calls of one input.
@@ -75,6 +77,7 @@ struct FuzzState {
     requests: Vec<Handle>,
     messages: Vec<Handle>,
     windows: Vec<Handle>,
+    groups: Vec<Handle>,
     /// Memory of all calls. Operations that do not wait may still use it.
     memory: Vec<Box<[u64]>>,
 }
@@ -120,8 +123,13 @@ impl FuzzState {
 
     /// Removes a handle that a call has closed, or that ended with its world.
     fn forget(&mut self, gone: Handle) {
-        for handles in [&mut self.requests, &mut self.messages, &mut self.windows, &mut self.worlds]
-        {
+        for handles in [
+            &mut self.requests,
+            &mut self.messages,
+            &mut self.windows,
+            &mut self.groups,
+            &mut self.worlds,
+        ] {
             handles.retain(|handle| *handle != gone);
         }
     }
@@ -146,13 +154,14 @@ pub fn c_interface(input: &[u8]) {
         if input.0.is_empty() {
             break;
         }
-        match input.byte() % 8 {
+        match input.byte() % 9 {
             0 => worlds(&mut state, &mut input),
             1 | 2 => messages(&mut state, &mut input),
             3 => requests(&mut state, &mut input),
             4 => matched(&mut state, &mut input),
             5 => windows(&mut state, &mut input),
             6 => epochs(&mut state, &mut input),
+            7 => collective(&mut state, &mut input),
             _ => operations(&mut state, &mut input),
         }
     }
@@ -178,6 +187,9 @@ fn end(mut state: FuzzState) {
         }
         for handle in &mut state.windows {
             judge(strait_window_free(handle));
+        }
+        for handle in &mut state.groups {
+            judge(strait_group_free(handle));
         }
         for handle in &mut state.requests {
             judge(strait_request_free(handle));

@@ -1,4 +1,4 @@
-//! Handles: numbers that name a world, a request, a matched message or a window in C.
+//! Handles: numbers that name a world, a request, a matched message, a window or a group in C.
 //!
 //! A handle has the type of a pointer, so that compilers tell kinds apart; no code dereferences it.
 //! Each use checks it.
@@ -45,6 +45,7 @@ pub(crate) enum HandleKind {
     Done = 6,
     /// A request of a message that is an entry of the engine's table.
     Operation = 7,
+    Group = 8,
 }
 
 impl HandleKind {
@@ -55,6 +56,7 @@ impl HandleKind {
             Self::Window => "strait_window",
             Self::Connection => "strait_vc",
             Self::Message => "strait_message",
+            Self::Group => "strait_group",
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use shim::raw::{Matched, RawRequests as _, RequestId, Ticket, Ticketed, Unscoped};
-use shim::{Endpoint, SharedMemory, Window, World};
+use shim::{Endpoint, Group, SharedMemory, Window, World};
 
 use crate::contexts::CONTEXT_MAX;
 use crate::entries::{Entries, full, in_use};
@@ -21,6 +21,10 @@ use crate::pipe::Pipe;
 /// A window that a world has open. The world outlives it: `strait_finalize` fails while there are
 /// windows.
 type OpenWindow = Rc<Window<'static>>;
+
+/// A group that a world has open. The world outlives it: `strait_finalize` fails while there are
+/// groups.
+type OpenGroup = Rc<Group<'static>>;
 
 /// Returns the bits that all handles of this kind in this world share.
 pub(crate) const fn common(kind: HandleKind, world: Handle) -> u64 {
@@ -38,6 +42,7 @@ pub(crate) struct Instance {
     requests: RefCell<Entries<PendingOperation>>,
     messages: RefCell<Entries<Matched>>,
     windows: RefCell<Entries<OpenWindow>>,
+    groups: RefCell<Entries<OpenGroup>>,
     /// Connections, once the RDMA channel is open, each with the rank at its other end.
     connections: RefCell<Entries<(u32, Pipe)>>,
     /// The connection to each rank.
@@ -65,6 +70,7 @@ impl Instance {
             requests: RefCell::new(Entries::new(HandleKind::Request, handle)),
             messages: RefCell::new(Entries::new(HandleKind::Message, handle)),
             windows: RefCell::new(Entries::new(HandleKind::Window, handle)),
+            groups: RefCell::new(Entries::new(HandleKind::Group, handle)),
             connections: RefCell::new(Entries::new(HandleKind::Connection, handle)),
             by_rank: RefCell::default(),
             packets: PacketHandlers::default(),
@@ -169,6 +175,12 @@ impl Instance {
         self.windows.borrow_mut()
     }
 
+    /// Returns the groups. The borrow must end before any code of the embedder runs.
+    #[inline(always)]
+    pub(crate) fn groups(&self) -> RefMut<'_, Entries<OpenGroup>> {
+        self.groups.borrow_mut()
+    }
+
     /// Returns the segment memory that C holds, by its start address.
     pub(crate) fn memory(&self) -> RefMut<'_, HashMap<usize, SharedMemory<u8>>> {
         self.memory.borrow_mut()
@@ -217,6 +229,11 @@ impl Instance {
         let windows = self.windows.borrow().len();
         if windows > 0 {
             let text = format!("{windows} windows of the world are open: free them first");
+            return Err(Failure::new(Code::Busy, text));
+        }
+        let groups = self.groups.borrow().len();
+        if groups > 0 {
+            let text = format!("{groups} groups of the world are open: free them first");
             return Err(Failure::new(Code::Busy, text));
         }
         if self.packets.is_busy() {

@@ -12,12 +12,14 @@
 //! Absent on purpose: threads, signal handlers, `atexit`, hooks, anything printed.
 
 mod border;
+mod collective;
 mod contexts;
 mod entries;
 mod entry;
 mod failure;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
+mod groups;
 mod handle;
 mod handlers;
 mod instance;
@@ -31,6 +33,7 @@ mod packets;
 mod pending;
 mod pipe;
 mod rdma_channel;
+mod reductions;
 mod requests;
 mod several;
 mod store;

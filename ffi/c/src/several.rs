@@ -4,7 +4,7 @@ use core::cell::Cell;
 use core::ffi::c_int;
 use core::mem::MaybeUninit;
 
-use shim::raw::{RawRequests as _, Unscoped};
+use shim::raw::{RawRequests as _, Unscoped, wait_for_one_of};
 use shim::{Call, Wait};
 
 use crate::border::{ArrayArg, CountArg, HandleArg, HandlePlaceArg, OutArg};
@@ -120,7 +120,7 @@ impl<'call> RequestList<'call> {
     /// Returns what a wait for any of them waits for while none is complete.
     fn wait_of(self, instance: &Instance) -> Wait {
         let of = self.open().count() as u32;
-        let first = self.open().next().and_then(|(_, handle)| {
+        let waits = self.open().filter_map(|(_, handle)| {
             let world = instance.world();
             if let Some(request) = instance.request_of(handle).ok()? {
                 return Some(Unscoped::of_request(world, request).wait_of(world));
@@ -128,8 +128,7 @@ impl<'call> RequestList<'call> {
             let mut requests = instance.requests();
             Some(requests.get(handle).ok()?.wait_of(world))
         });
-        let call = Call::WaitAny;
-        Wait { call, over: Some((0, of)), ..first.unwrap_or(Wait::new(call)) }
+        Wait { over: Some((0, of)), ..wait_for_one_of(Call::WaitAny, waits) }
     }
 
     /// Waits until a request is complete, and returns the index of the first such request.

@@ -7,7 +7,7 @@ use core::mem::offset_of;
 use std::fs;
 use std::process::Command;
 
-use crate::border::HandleArg;
+use crate::border::{CReduction, HandleArg};
 use crate::contexts::CONTEXT_MAX;
 use crate::entry::{enter, silence};
 use crate::failure::{self, Code};
@@ -89,6 +89,16 @@ fn expected() -> Vec<(String, i64)> {
         requests
     );
     structure!("strait_run", CRun, offset, length);
+    structure!(
+        "strait_reduction",
+        CReduction,
+        size,
+        r#type as "type",
+        op,
+        function,
+        context,
+        element
+    );
     structure!("strait_shape", CShape, count, block, stride, runs);
     structure!(
         "strait_info",
@@ -121,8 +131,14 @@ fn expected() -> Vec<(String, i64)> {
         registration_evictions,
         registration_invalidations
     );
-    for handle in ["strait_world", "strait_request", "strait_message", "strait_window", "strait_vc"]
-    {
+    for handle in [
+        "strait_world",
+        "strait_request",
+        "strait_message",
+        "strait_window",
+        "strait_vc",
+        "strait_group",
+    ] {
         number(&format!("sizeof({handle})"), size_of::<Handle>());
     }
     number("STRAIT_ABI", ABI as usize);

@@ -52,7 +52,6 @@ pub(crate) const ERR_TRUNCATE: c_int = 14;
 pub(crate) const ERR_OTHER: c_int = 15;
 pub(crate) const ERR_INTERN: c_int = 16;
 pub(crate) const ERR_IN_STATUS: c_int = 17;
-pub(crate) const ERR_PENDING: c_int = 18;
 pub(crate) const ERR_NO_MEM: c_int = 34;
 /// `MPIX_ERR_PROC_FAILED`.
 pub(crate) const ERR_PROC_FAILED: c_int = 101;

@@ -58,7 +58,6 @@ pub(crate) const ERR_TRUNCATE: c_int = 15;
 pub(crate) const ERR_OTHER: c_int = 16;
 pub(crate) const ERR_INTERN: c_int = 17;
 pub(crate) const ERR_IN_STATUS: c_int = 18;
-pub(crate) const ERR_PENDING: c_int = 19;
 pub(crate) const ERR_NO_MEM: c_int = 39;
 /// `MPI_ERR_PROC_FAILED` of Open MPI 5. Open MPI 4.1 calls this class unknown.
 pub(crate) const ERR_PROC_FAILED: c_int = 75;

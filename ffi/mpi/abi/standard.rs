@@ -55,7 +55,6 @@ pub(crate) const ERR_TRUNCATE: c_int = 15;
 pub(crate) const ERR_OTHER: c_int = 16;
 pub(crate) const ERR_INTERN: c_int = 17;
 pub(crate) const ERR_IN_STATUS: c_int = 19;
-pub(crate) const ERR_PENDING: c_int = 18;
 pub(crate) const ERR_NO_MEM: c_int = 39;
 /// The interface has no class for a failed process.
 pub(crate) const ERR_PROC_FAILED: c_int = ERR_OTHER;

@@ -120,8 +120,8 @@ fn open(mut world: World, private: Handle) {
     world.set_before_sleep(windows::before_sleep);
     let (size, rank) = (world.size(), world.rank());
     let everyone = (0..size).collect();
-    let all = Comm::new(abi::comm_world(), CONTEXT_WORLD, rank as c_int, everyone, size);
-    let own = Comm::new(abi::comm_self(), CONTEXT_SELF, 0, Box::new([rank]), size);
+    let all = Comm::new(abi::comm_world(), CONTEXT_WORLD, everyone, size);
+    let own = Comm::new(abi::comm_self(), CONTEXT_SELF, Box::new([rank]), size);
     let front = Box::new(Front {
         comms: CommTable::new(all, own),
         requests: Default::default(),

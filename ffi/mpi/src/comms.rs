@@ -16,8 +16,6 @@ use crate::abi::{self, Handle};
 pub(crate) struct Comm {
     pub(crate) handle: Handle,
     pub(crate) context: u32,
-    /// This process's rank.
-    pub(crate) rank: c_int,
     pub(crate) size: u32,
     /// `None` where ranks are those of the world.
     members: Option<Members>,
@@ -36,7 +34,6 @@ impl Comm {
     pub(crate) fn new(
         handle: Handle,
         context: u32,
-        rank: c_int,
         in_world: Box<[u32]>,
         world: u32,
     ) -> Self {
@@ -49,7 +46,7 @@ impl Comm {
             }
             Members { in_world, of_world }
         });
-        Self { handle, context, rank, size, members }
+        Self { handle, context, size, members }
     }
 
     /// Returns the endpoint of this communicator's context.
@@ -101,12 +98,6 @@ impl CommTable {
             contexts: RefCell::new(contexts),
             next_context: Cell::new(next),
         }
-    }
-
-    /// Returns the communicator of all processes.
-    #[inline(always)]
-    pub(crate) const fn world(&self) -> &Rc<Comm> {
-        &self.world
     }
 
     /// Returns the communicator of a handle, if it is ours.

@@ -30,20 +30,18 @@ unsafe fn adopt(code: c_int, new: Handles) -> c_int {
 /// A communicator without a context.
 struct Description {
     handle: Handle,
-    rank: c_int,
     in_world: Box<[u32]>,
     world: u32,
 }
 
 /// Describes a communicator. Returns `None` if it is the host's.
 fn describe(handle: Handle) -> Option<Description> {
-    let (mut is_inter, mut rank, mut size) = (0, 0, 0);
+    let (mut is_inter, mut size) = (0, 0);
     let (mut group, mut all) = Default::default();
     // SAFETY: the handle is a new communicator's, and the results have places.
     let described = unsafe {
         host::Comm_test_inter(handle, &raw mut is_inter) == 0
             && is_inter == 0
-            && host::Comm_rank(handle, &raw mut rank) == 0
             && host::Comm_size(handle, &raw mut size) == 0
             && host::Comm_group(handle, &raw mut group) == 0
             && host::Comm_group(abi::comm_world(), &raw mut all) == 0
@@ -66,18 +64,18 @@ fn describe(handle: Handle) -> Option<Description> {
     }
     let in_world: Result<_, _> = in_world.into_iter().map(u32::try_from).collect();
     let world = state::enter()?.world.size();
-    Some(Description { handle, rank, in_world: in_world.ok()?, world })
+    Some(Description { handle, in_world: in_world.ok()?, world })
 }
 
 /// Agrees on a context with the other members.
 fn with_context(description: Description) -> Option<Comm> {
-    let Description { handle, rank, in_world, world } = description;
+    let Description { handle, in_world, world } = description;
     loop {
         let proposal = state::enter()?.comms.propose();
         let context = agree(handle, proposal.into(), abi::op_max())? as u32;
         let is_mine = state::enter()?.comms.reserve(context);
         if agree(handle, is_mine.into(), abi::op_min())? == 1 {
-            return Some(Comm::new(handle, context, rank, in_world, world));
+            return Some(Comm::new(handle, context, in_world, world));
         }
         // Another thread of some member took the same context for another communicator.
         if is_mine {

@@ -101,7 +101,7 @@ pub(crate) fn not_started(comm: Handle, error: NotStarted) -> c_int {
     match error {
         NotStarted::Failed(error) => report(comm, &error),
         NotStarted::Refused(Refused::Reported(code)) => code,
-        NotStarted::Refused(Refused::Arguments) => raise(comm, abi::ERR_OTHER),
+        NotStarted::Refused(Refused::Argument(class)) => raise(comm, class),
     }
 }
 

@@ -22,12 +22,6 @@ pub(crate) struct FlatType {
 }
 
 impl FlatType {
-    /// Creates a type of one run without gaps.
-    pub(crate) fn of_bytes(bytes: usize) -> Self {
-        let runs = if bytes == 0 { Vec::new() } else { vec![ByteSpan { offset: 0, bytes }] };
-        Self { size: bytes, lower: 0, extent: bytes as i64, runs }
-    }
-
     /// Creates a predefined type of this size and extent. A pair with a gap has its last four bytes
     /// behind the gap (MPI-5.0 §6.9.4).
     pub(crate) fn predefined(size: usize, lower: i64, extent: i64) -> Self {

@@ -65,7 +65,6 @@ pub(crate) use host as host_functions;
 host! {
     fn Init(argc: Ints, argv: Address);
     fn Init_thread(argc: Ints, argv: Address, required: c_int, provided: Ints);
-    fn Initialized(flag: Ints);
     fn Query_thread(provided: Ints);
     fn Abort(comm: Handle, code: c_int);
     fn Get_library_version(text: *mut c_char, length: Ints);
@@ -120,7 +119,6 @@ host! {
     fn Group_translate_ranks(from: Handle, n: c_int, ranks: Ints, to: Handle, result: Ints);
     fn Group_free(group: Handles);
 
-    fn Type_size(datatype: Handle, bytes: Ints);
     fn Type_size_c(datatype: Handle, bytes: Counts);
     fn Type_size_x(datatype: Handle, bytes: Counts);
     fn Type_get_extent(datatype: Handle, lower: Counts, extent: Counts);
@@ -295,13 +293,6 @@ host! {
     fn Waitsome(n: c_int, requests: Handles, done: Ints, indices: Ints, statuses: Address);
     fn Testsome(n: c_int, requests: Handles, done: Ints, indices: Ints, statuses: Address);
     fn Request_get_status(request: Handle, flag: Ints, status: Address);
-    fn Request_get_status_any(
-        n: c_int, requests: Handles, index: Ints, flag: Ints, status: Address,
-    );
-    fn Request_get_status_all(n: c_int, requests: Handles, flag: Ints, statuses: Address);
-    fn Request_get_status_some(
-        n: c_int, requests: Handles, done: Ints, indices: Ints, statuses: Address,
-    );
     fn Request_free(request: Handles);
     fn Cancel(request: Handles);
 }

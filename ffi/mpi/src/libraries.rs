@@ -114,3 +114,20 @@ impl HostFunction {
         address
     }
 }
+
+/// Bytes of [`NAMES`].
+const ROOM: usize = 256 + 4096;
+
+/// Room for the host's name and path, which `strait mpi` writes into its copy of this file: strings
+/// of up to 256 and 4096 bytes. Entries of the dynamic section then name them.
+#[used]
+static NAMES: [u8; ROOM] = {
+    let mut names = [0; ROOM];
+    let mark = b"strait-mpi: names of the host";
+    let mut at = 0;
+    while at < mark.len() {
+        names[at] = mark[at];
+        at += 1;
+    }
+    names
+};

@@ -8,6 +8,7 @@
 //! `abi` has what differs between the binary interfaces of hosts. This source is compiled once for
 //! each of them.
 
+mod attach;
 mod blocking;
 mod boot;
 mod buffered;
@@ -20,6 +21,7 @@ mod fortran;
 mod helper;
 mod host;
 mod libraries;
+mod objects;
 mod operation;
 mod pack;
 mod persistent;

@@ -129,9 +129,10 @@ impl Operation {
         mode: SendMode,
         args: &MessageArgs,
     ) -> Result<Self, NotStarted> {
-        let (Some(peer), true) = (comm.in_world(args.peer), args.tag >= 0) else {
-            return Err(Refused::Arguments.into());
-        };
+        let peer = comm.in_world(args.peer).ok_or(Refused::Argument(abi::ERR_RANK))?;
+        if args.tag < 0 {
+            return Err(Refused::Argument(abi::ERR_TAG).into());
+        }
         let (endpoint, tag) = (comm.endpoint(&front.world), args.tag as u32);
         // SAFETY: the elements are valid (contract of `send`). The memory of the message is kept
         // with the operation, and its lists do not move.
@@ -167,9 +168,8 @@ impl Operation {
         comm: &Rc<Comm>,
         args: &MessageArgs,
     ) -> Result<Self, NotStarted> {
-        let (Some(peer), Some(tag)) = (source(comm, args.peer), wanted_tag(args.tag)) else {
-            return Err(Refused::Arguments.into());
-        };
+        let peer = source(comm, args.peer).ok_or(Refused::Argument(abi::ERR_RANK))?;
+        let tag = wanted_tag(args.tag).ok_or(Refused::Argument(abi::ERR_TAG))?;
         let endpoint = comm.endpoint(&front.world);
         // SAFETY: the elements are valid (contract of `recv`). The memory of the message is kept
         // with the operation, and its lists do not move.

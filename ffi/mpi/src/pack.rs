@@ -8,7 +8,7 @@ use strait::raw::Part;
 use super::flat::FlatType;
 use super::host::Address;
 use super::state::Front;
-use crate::abi::Handle;
+use crate::abi::{self, Handle};
 
 /// Mean length in bytes of runs from which on they are sent where they are. Shorter ones are packed.
 const LONG_RUN: usize = 1024;
@@ -46,8 +46,8 @@ pub(crate) struct Elements {
 /// The reason why memory cannot be used.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Refused {
-    /// The host's own function checks the arguments and reports what is wrong.
-    Arguments,
+    /// An argument is wrong: the class of the error.
+    Argument(core::ffi::c_int),
     /// A function of the host failed, and has reported it.
     Reported(core::ffi::c_int),
 }
@@ -103,10 +103,10 @@ impl Elements {
         {
             return Ok(Memory::Whole(part));
         }
-        let count = usize::try_from(self.count).map_err(|_| Refused::Arguments)?;
+        let count = usize::try_from(self.count).map_err(|_| Refused::Argument(abi::ERR_COUNT))?;
         let flat = self.flat(front)?;
         let base = self.base.expose_provenance();
-        let bytes = count.checked_mul(flat.size).ok_or(Refused::Arguments)?;
+        let bytes = count.checked_mul(flat.size).ok_or(Refused::Argument(abi::ERR_COUNT))?;
         if let Some(run) = flat.single_run() {
             return Ok(Memory::Whole(part(base.wrapping_add_signed(run.offset as isize), bytes)));
         }
@@ -137,9 +137,9 @@ impl Elements {
     ///
     /// The elements can be read.
     pub(crate) unsafe fn copied(&self, front: &Front) -> Result<Box<PackedCopy>, Refused> {
-        let count = usize::try_from(self.count).map_err(|_| Refused::Arguments)?;
+        let count = usize::try_from(self.count).map_err(|_| Refused::Argument(abi::ERR_COUNT))?;
         let flat = self.flat(front)?;
-        let bytes = count.checked_mul(flat.size).ok_or(Refused::Arguments)?;
+        let bytes = count.checked_mul(flat.size).ok_or(Refused::Argument(abi::ERR_COUNT))?;
         let base = self.base.expose_provenance();
         let mut copy = PackedCopy { bytes: Vec::with_capacity(bytes), base, count, flat };
         // SAFETY: the caller guarantees that the elements can be read.

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use super::comms::Comm;
 use super::host::{self, Address, Count, Handles};
 use super::operation::{Finished, MessageArgs, NotStarted, Operation, SendMode};
-use super::pack::Elements;
+use super::pack::{Elements, Refused};
 use super::requests::{Entry, RequestView};
 use super::state::{self, Entered, Front};
 use super::{complete, errors};
@@ -124,12 +124,9 @@ unsafe fn init(
         return host();
     };
     let mut args = MessageArgs { elements, peer, tag };
-    let is_valid = args.elements.count >= 0
-        && (peer == abi::PROC_NULL || is_peer(&found, peer, mode.is_none()))
-        && (tag >= 0 || (mode.is_none() && tag == abi::ANY_TAG));
-    if !is_valid || args.elements.hold(&front).is_err() {
+    if let Err(refused) = check(&found, &mut args, mode.is_none(), &front) {
         drop(front);
-        return host();
+        return errors::not_started(comm, refused.into());
     }
     let persistent = Persistent { args, mode, comm: found, state: PersistentState::Inactive };
     let added = front.requests.add(Entry::Persistent(Box::new(persistent)));
@@ -140,8 +137,24 @@ unsafe fn init(
     0
 }
 
-fn is_peer(comm: &Comm, peer: c_int, is_receive: bool) -> bool {
-    comm.in_world(peer).is_some() || (is_receive && peer == abi::ANY_SOURCE)
+/// Checks the arguments, and keeps the flat datatype.
+fn check(
+    comm: &Comm,
+    args: &mut MessageArgs,
+    is_receive: bool,
+    front: &Front,
+) -> Result<(), Refused> {
+    let is_any = is_receive && args.peer == abi::ANY_SOURCE;
+    if args.peer != abi::PROC_NULL && !is_any && comm.in_world(args.peer).is_none() {
+        return Err(Refused::Argument(abi::ERR_RANK));
+    }
+    if args.tag < 0 && !(is_receive && args.tag == abi::ANY_TAG) {
+        return Err(Refused::Argument(abi::ERR_TAG));
+    }
+    if args.elements.count < 0 {
+        return Err(Refused::Argument(abi::ERR_COUNT));
+    }
+    args.elements.hold(front)
 }
 
 /// Defines the functions that make persistent requests, each with both kinds of counts.

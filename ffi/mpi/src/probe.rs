@@ -251,9 +251,7 @@ unsafe fn begin(
         Err(error) => {
             // The message goes back, for another receive.
             strait::raw::RawWorld::put_back(&front.world, &matched);
-            Err(not_started(front, comm.handle, error, || {
-                errors::raise(comm.handle, abi::ERR_COUNT)
-            }))
+            Err(not_started(front, comm.handle, error))
         }
     }
 }

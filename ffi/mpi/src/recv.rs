@@ -90,7 +90,7 @@ unsafe fn recv(
     // SAFETY: the program passes a buffer of its elements, which this call waits for.
     let operation = match unsafe { Operation::recv(&front, &comm, &args) } {
         Ok(operation) => operation,
-        Err(error) => return not_started(front, target.comm, error, host),
+        Err(error) => return not_started(front, target.comm, error),
     };
     let finished = finish(&mut front, &comm, operation, &args);
     drop(front);
@@ -149,7 +149,7 @@ unsafe fn irecv(
     // SAFETY: the program keeps the buffer of its elements until it has asked for the end.
     let operation = match unsafe { Operation::recv(&front, &comm, &args) } {
         Ok(operation) => operation,
-        Err(error) => return not_started(front, target.comm, error, host),
+        Err(error) => return not_started(front, target.comm, error),
     };
     let handle = front.requests.add(Entry::One(operation));
     drop(front);

@@ -7,10 +7,10 @@ use strait::{Call, Wait};
 
 use super::host::{self, Address, Count, Handles};
 use super::operation::{MessageArgs, NotStarted, Operation, SendMode};
-use super::pack::{Elements, Refused};
+use super::pack::Elements;
 use super::requests::{Entry, RequestTable};
 use super::state::{self, Entered, Front};
-use super::{complete, errors, helper};
+use super::{complete, errors};
 use crate::abi::{self, Handle};
 
 /// Where a message goes.
@@ -68,7 +68,7 @@ unsafe fn send(
     // SAFETY: the program passes a buffer of its elements, which this call waits for.
     let mut operation = match unsafe { Operation::send(&front, &comm, mode, &args) } {
         Ok(operation) => operation,
-        Err(error) => return not_started(front, target.comm, error, host),
+        Err(error) => return not_started(front, target.comm, error),
     };
     if mode == SendMode::Buffered {
         front.requests.adopt(operation);
@@ -90,22 +90,11 @@ unsafe fn send(
     }
 }
 
-/// Ends a call whose operation did not start: the host's own function reports a wrong argument.
+/// Ends a call whose operation did not start.
 #[cold]
-pub(crate) fn not_started(
-    front: Entered,
-    comm: Handle,
-    error: NotStarted,
-    host: impl Fn() -> c_int,
-) -> c_int {
+pub(crate) fn not_started(front: Entered, comm: Handle, error: NotStarted) -> c_int {
     drop(front);
-    match error {
-        NotStarted::Refused(Refused::Arguments) => {
-            let _helper = helper::inside_host();
-            host()
-        }
-        error => errors::not_started(comm, error),
-    }
+    errors::not_started(comm, error)
 }
 
 /// Starts to send. `host` is the host's function with the same arguments.
@@ -132,7 +121,7 @@ unsafe fn isend(
     // SAFETY: the program keeps the buffer of its elements until it has asked for the end.
     let operation = match unsafe { Operation::send(&front, &comm, mode, &args) } {
         Ok(operation) => operation,
-        Err(error) => return not_started(front, target.comm, error, host),
+        Err(error) => return not_started(front, target.comm, error),
     };
     let handle = if mode == SendMode::Buffered {
         front.requests.adopt(operation);

@@ -72,7 +72,7 @@ unsafe fn both(
     // SAFETY: the program guarantees the contract of the function in the standard.
     let halves = match unsafe { start(&front, &found, &send, &recv, mode) } {
         Ok(halves) => halves,
-        Err(error) => return not_started(front, comm, error, host),
+        Err(error) => return not_started(front, comm, error),
     };
     let finished = match halves.recv {
         Some(operation) => recv::finish(&mut front, &found, operation, &recv),
@@ -113,7 +113,7 @@ unsafe fn start_both(
     // SAFETY: the program guarantees the contract of the function in the standard.
     let halves = match unsafe { start(&front, &found, &send, &recv, mode) } {
         Ok(halves) => halves,
-        Err(error) => return not_started(front, comm, error, host),
+        Err(error) => return not_started(front, comm, error),
     };
     let handle = match (halves.send, halves.recv) {
         (Some(send), Some(recv)) => front.requests.add(Entry::Pair(Box::new([send, recv]))),

@@ -3,15 +3,20 @@
 mod bench;
 mod completions;
 mod demo;
+mod figures;
 mod info;
 mod job;
 mod measure;
+mod mpi;
 mod mpi_env;
 mod output;
 mod payload;
 mod ranks;
 mod run;
+mod stall;
 mod table;
+mod top;
+mod trace;
 mod tune;
 mod why;
 
@@ -36,9 +41,13 @@ enum Command {
     Run(run::RunCommand),
     Demo(demo::Demo),
     Bench(bench::Bench),
+    Figures(figures::Figures),
     Info(info::Info),
     Tune(tune::Tune),
     Why(why::Why),
+    Top(top::Top),
+    Trace(trace::Trace),
+    Mpi(mpi::Mpi),
     MpiEnv(mpi_env::MpiEnv),
     Completions(completions::Completions),
 }
@@ -62,9 +71,13 @@ fn execute(words: &[OsString]) -> Result<ExitCode, Box<dyn Error>> {
         Some(Command::Run(run)) => run.execute(),
         Some(Command::Demo(demo)) => demo.execute(),
         Some(Command::Bench(bench)) => bench.execute(),
+        Some(Command::Figures(figures)) => figures.execute(),
         Some(Command::Info(info)) => info.execute(),
         Some(Command::Tune(tune)) => tune.execute(),
         Some(Command::Why(why)) => why.execute(),
+        Some(Command::Top(top)) => top.execute(),
+        Some(Command::Trace(trace)) => trace.execute(),
+        Some(Command::Mpi(mpi)) => mpi.execute(),
         Some(Command::MpiEnv(mpi_env)) => mpi_env.execute(),
         Some(Command::Completions(completions)) => completions.execute(Cli::command()),
         None => demo::Demo::default().execute(),

@@ -13,6 +13,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use strait::boot::{Launch, SegmentConfig, Signal};
 
 use crate::output::complain;
+use crate::stall::StallWatch;
 
 /// Start a program as the ranks of a job
 ///
@@ -41,6 +42,12 @@ pub(crate) struct RunCommand {
     /// Let the other ranks continue when one has failed
     #[arg(long)]
     keep_going: bool,
+    /// Print what strait why finds when no rank has moved for this long, and go on
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    stall: Option<u64>,
+    /// End the job when it is found to be stuck
+    #[arg(long, requires = "stall")]
+    stall_end: bool,
     /// Number of cells that each rank owns [default: 64]
     #[arg(long, value_name = "N")]
     cells: Option<u32>,
@@ -71,8 +78,11 @@ impl RunCommand {
             complain(&unknown);
         }
         let signals = catch_signals()?;
+        let watch = self.stall.map(|seconds| StallWatch::new(seconds, self.stall_end));
         let mut job = self.into_launch().spawn()?;
         job.forward_signals(signals);
+        // The thread ends with the process.
+        watch.into_iter().try_for_each(StallWatch::start)?;
         let outcome = job.wait()?;
         if !outcome.success() {
             complain(&outcome);

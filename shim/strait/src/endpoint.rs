@@ -284,15 +284,6 @@ impl<'world> Endpoint<'world> {
         }
     }
 
-    /// Does the work of [`crate::raw::RawEndpoint::recv_lines`].
-    #[inline(always)]
-    pub(crate) fn recv_lines(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Option<Status> {
-        match self.world.engine().recv_lines(self.pattern(source, tag), buffer) {
-            Bypass::Received(status) => Some(status),
-            Bypass::Nothing | Bypass::Closed => None,
-        }
-    }
-
     /// Waits until a matching message has arrived, and describes it without receiving it.
     ///
     /// ```
@@ -440,7 +431,13 @@ impl<'world> Endpoint<'world> {
         if let Some(status) = self.recv_straight(bytes, source, tag) {
             return Ok(status);
         }
-        let mut found = engine.recv_lines(pattern, bytes);
+        // The short ways leave unexpected messages alone, and with them those of windows.
+        let serves_windows = self.world.serves_windows();
+        let has_messages_of_windows = || serves_windows && engine.has_unexpected();
+        let recv_lines = |bytes: &mut [u8], otherwise| {
+            if serves_windows { otherwise } else { engine.recv_lines(pattern, bytes) }
+        };
+        let mut found = recv_lines(bytes, Bypass::Nothing);
         let (mut look, polls) = (0, self.world.spin().polls());
         // Each result is looked at, that of the last poll too: the message may be in `bytes`.
         loop {
@@ -461,6 +458,7 @@ impl<'world> Endpoint<'world> {
                 }
                 Bypass::Nothing if look % POLLS_PER_PROGRESS != 0 => finish_look(),
                 Bypass::Nothing if engine.has_work_outside_lines() => break,
+                Bypass::Nothing if has_messages_of_windows() => break,
                 Bypass::Nothing if engine.others_have_lines(source) => break,
                 Bypass::Nothing => spin_hint(),
             }
@@ -470,7 +468,7 @@ impl<'world> Endpoint<'world> {
                 if let Some(status) = self.recv_straight(bytes, source, tag) {
                     return Ok(status);
                 }
-                found = engine.recv_lines(pattern, bytes);
+                found = recv_lines(bytes, Bypass::Closed);
             }
         }
         // SAFETY: `recv_posted` ends its use of the cursor before it returns, and `bytes` is

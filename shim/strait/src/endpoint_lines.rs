@@ -1,6 +1,7 @@
 //! Sends and receives of messages that take several lines.
 
-use strait_core::engine::{Bypass, SentShort, Status, Want};
+use strait_core::buffer::Part;
+use strait_core::engine::{Bypass, Owner, ReceivedShort, SentShort, Status, Want};
 use strait_core::wire::Key;
 use strait_platform::Rank;
 
@@ -39,5 +40,40 @@ impl Endpoint<'_> {
             Bypass::Received(status) => Some(status),
             Bypass::Nothing | Bypass::Closed => None,
         }
+    }
+
+    /// Does the work of [`crate::raw::RawEndpoint::recv_lines`].
+    #[inline(always)]
+    pub(crate) fn recv_lines(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Option<Status> {
+        let world = self.world();
+        if world.serves_windows() {
+            return None;
+        }
+        match world.engine().recv_lines(self.pattern(source, tag), buffer) {
+            Bypass::Received(status) => Some(status),
+            Bypass::Nothing | Bypass::Closed => None,
+        }
+    }
+
+    /// Starts a receive of a message that is short or arrives later, without a round of progress.
+    ///
+    /// # Safety
+    ///
+    /// The contract of [`strait_core::engine::Engine::irecv_short`] holds for the bytes of
+    /// `buffer`.
+    #[inline(always)]
+    pub(crate) unsafe fn irecv_short(
+        &self,
+        owner: Owner,
+        buffer: Part,
+        source: Rank,
+        tag: Tag,
+    ) -> ReceivedShort {
+        let world = self.world();
+        if world.serves_windows() {
+            return ReceivedShort::Declined;
+        }
+        // SAFETY: the caller guarantees the same (contract of `irecv_short`).
+        unsafe { world.engine().irecv_short(self.pattern(source, tag), buffer, owner) }
     }
 }

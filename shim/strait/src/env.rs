@@ -21,6 +21,7 @@ use strait_platform::env::{
     BOOT_FD, CPUS, NODES, PMI_FD, PMI_RANK, PMI_SIZE, PMIX_NAMESPACE, RANK, SIZE, UNIVERSE, nodes,
 };
 pub use strait_platform::env::{EnvError, Variable};
+use strait_platform::record::RecordMode;
 
 use crate::{LockDesign, WindowDesign};
 
@@ -54,7 +55,7 @@ pub(crate) const PARCEL_MAX: Variable = Variable {
     name: "STRAIT_PARCEL_MAX",
     meaning: "longest message in parcels, while the rank has enough, bytes; 0 turns parcels off",
     expected: "a number of bytes",
-    default: "65536",
+    default: "131072",
 };
 
 /// The memory for the unexpected messages of one peer, in bytes.
@@ -161,6 +162,15 @@ pub(crate) const WINDOW_LOCK: Variable = Variable {
     default: "hybrid",
 };
 
+/// What a rank records for observers.
+pub(crate) const RECORD: Variable = Variable {
+    name: "STRAIT_RECORD",
+    meaning: "what a rank leaves for strait why, top and trace: nothing, its long waits, or also \
+              its last 256 events",
+    expected: "off, waits or events",
+    default: "waits",
+};
+
 /// The table of all variables, as `strait info` prints it.
 pub const VARIABLES: &[Variable] = &[
     BOOT_FD,
@@ -183,6 +193,7 @@ pub const VARIABLES: &[Variable] = &[
     PROGRESS,
     WINDOW,
     WINDOW_LOCK,
+    RECORD,
     UNIVERSE,
     NODES,
     PMI_FD,
@@ -288,6 +299,13 @@ pub(crate) fn progress_asked() -> Result<Option<bool>, EnvError> {
     Ok(name.map(|name| name == "thread"))
 }
 
+/// Returns what the environment asks ranks to record, if it says.
+pub(crate) fn record_asked() -> Result<Option<RecordMode>, EnvError> {
+    let mode = |name: &str| RecordMode::ALL.into_iter().find(|mode| mode.name() == name);
+    let name = RECORD.read(|name: &String| mode(name).is_some())?;
+    Ok(name.and_then(|name| mode(&name)))
+}
+
 /// Returns the design of windows for which the program chooses none.
 ///
 /// # Errors
@@ -323,6 +341,7 @@ pub fn check() -> Result<(), EnvError> {
     progress_asked()?;
     window()?;
     window_lock()?;
+    record_asked()?;
     nodes().map(drop)
 }
 

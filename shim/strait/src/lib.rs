@@ -109,7 +109,7 @@ mod world;
 pub use alloc::SharedMemory;
 pub use buffer::{RecvBuffer, SendBuffer, Vectored};
 pub use bytemuck;
-pub use collective::{Group, Number};
+pub use collective::{Contribution, Group, InPlace, Number, Reduction};
 pub use designs::{LockDesign, WindowDesign};
 pub use endpoint::Endpoint;
 pub use error::{CollectiveError, Error, ErrorKind, NetworkError, WindowError};
@@ -125,7 +125,7 @@ pub use strait_core::engine::{
 };
 pub use strait_core::layout::{Call, Wait};
 pub use strait_core::lmt::Transfer;
-pub use strait_core::lock::{LockMode, LockType};
+pub use strait_core::lock::{LockCosts, LockMode, LockType};
 pub use strait_core::matching::{ANY_TAG, TAG_MAX};
 pub use strait_core::reduce::{Integer, Op};
 pub use strait_core::regcache::CacheStats as Registrations;

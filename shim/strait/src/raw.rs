@@ -11,7 +11,9 @@ use strait_platform::Rank;
 use crate::{Endpoint, Error, Tag, World};
 
 pub use crate::matched::Matched;
+pub use crate::request::several::wait_for_one_of;
 pub use crate::unscoped::Unscoped;
+pub use collective::{Operator, RawBlocks, RawGroup, TypedOperator};
 pub use requests::RawRequests;
 pub use strait_core::buffer::Part;
 pub use strait_core::engine::{LINES_FIRST, ReceivedShort, RequestId, SentShort, Ticket, Ticketed};
@@ -19,6 +21,7 @@ pub use strait_core::matching::ANY_SOURCE;
 pub use strait_core::wire::SHORT_MAX;
 pub use windows::RawWindow;
 
+mod collective;
 mod requests;
 mod windows;
 
@@ -222,10 +225,9 @@ impl RawEndpoint for Endpoint<'_> {
 
     #[inline(always)]
     unsafe fn begin_recv_short(&self, buffer: Part, source: Rank, tag: Tag) -> ReceivedShort {
-        let pattern = self.pattern(source, tag);
         // SAFETY: the caller guarantees the same (contract of `begin_recv_short`), and the engine's
         // claim ends with the operation.
-        unsafe { self.world().engine().irecv_short(pattern, buffer, Owner::UNSCOPED) }
+        unsafe { self.irecv_short(Owner::UNSCOPED, buffer, source, tag) }
     }
 
     #[inline(always)]

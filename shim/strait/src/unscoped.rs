@@ -340,8 +340,7 @@ impl Endpoint<'_> {
         tag: Tag,
     ) -> Result<Unscoped, Error> {
         // SAFETY: the caller guarantees the same (contract of `begin_recv_as`).
-        match unsafe { self.world().engine().irecv_short(self.pattern(source, tag), buffer, owner) }
-        {
+        match unsafe { self.irecv_short(owner, buffer, source, tag) } {
             ReceivedShort::Done(status) => return Ok(Unscoped::done(Ok(status))),
             ReceivedShort::Pending(id) => return Ok(Unscoped::of_request(self.world(), id)),
             ReceivedShort::Declined => {}

@@ -16,6 +16,8 @@ use strait_platform::backoff::{CallTimer, SpinLimits};
 use strait_platform::boot::{BootError, InProcess, KeyValueStore};
 use strait_platform::cma::Cma;
 use strait_platform::liveness::LivenessWatch;
+use strait_platform::observe::monotonic_ns;
+use strait_platform::record::RecordMode;
 use strait_platform::segment::{Heap, SegmentMap};
 use strait_platform::sleep;
 use strait_platform::{Nodes, Rank};
@@ -67,6 +69,8 @@ pub struct World {
     call_timer: Cell<CallTimer>,
     /// Time of the last check in a wait which ranks are alive.
     checked: Cell<Option<Instant>>,
+    /// See [`World::serves_windows`].
+    serves_windows: Cell<bool>,
     /// Work of the embedder, called while a wait finds nothing to do.
     idle: Option<Box<dyn Fn() + Send>>,
     /// Work of the embedder, called before a wait sleeps.
@@ -74,6 +78,8 @@ pub struct World {
     /// The meeting points of all ranks, by context ([`crate::Endpoint::barrier`]).
     meetings: RefCell<Vec<(u32, MeetingPoint)>>,
     groups: RefCell<GroupRegistry>,
+    /// Memory that collective operations use one after the other.
+    pub(crate) scratch: Cell<Vec<u8>>,
     /// Warnings of the start that were not taken.
     warnings: RefCell<Vec<Warning>>,
     pub(crate) heap: Arc<Heap>,
@@ -120,6 +126,9 @@ impl World {
         let segment = unsafe { map.segment() };
         let (size, node) = (segment.ranks(), nodes.node_of(rank).unwrap_or(0));
         let mut engine = Engine::new(SystemMemory, segment, rank, tuning)?;
+        if RecordMode::chosen() == RecordMode::Events {
+            engine.record_events(monotonic_ns);
+        }
         let sleep = networks::sleep(&network, &segment, rank)?;
         let spin = SpinLimits::new(nodes.ranks_on(node).count() as u32, cpus);
         let spin = match &network {
@@ -150,10 +159,12 @@ impl World {
             spin,
             call_timer: Cell::new(CallTimer::new()),
             checked: Cell::new(Some(Instant::now())),
+            serves_windows: Cell::new(false),
             idle: None,
             before_sleep: None,
             meetings: RefCell::default(),
             groups: RefCell::default(),
+            scratch: Cell::default(),
             warnings: RefCell::default(),
             heap,
             store: RefCell::new(store),
@@ -430,12 +441,25 @@ impl World {
         &self,
         act: impl FnOnce(&mut WindowLockManagers) -> R,
     ) -> R {
-        act(&mut self.lock_progress().windows().lock_managers)
+        let mut progress = self.lock_progress();
+        let result = act(&mut progress.windows().lock_managers);
+        self.serves_windows.set(progress.windows().is_open());
+        result
     }
 
     /// Runs `act` on this rank's windows by messages.
     pub(crate) fn with_baselines<R>(&self, act: impl FnOnce(&mut Baselines) -> R) -> R {
-        act(&mut self.lock_progress().windows().baselines)
+        let mut progress = self.lock_progress();
+        let result = act(&mut progress.windows().baselines);
+        self.serves_windows.set(progress.windows().is_open());
+        result
+    }
+
+    /// Returns whether other ranks may send this one messages for its windows. Only rounds of
+    /// progress serve them, so calls that find what they want must not go without.
+    #[inline(always)]
+    pub(crate) fn serves_windows(&self) -> bool {
+        self.serves_windows.get()
     }
 
     /// Makes one [round](crate::progress) of progress. Returns whether anything moved.

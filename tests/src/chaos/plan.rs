@@ -5,10 +5,11 @@
 //! part in its meetings in this order, and between them runs its own operations. None of these
 //! operations waits for another rank's program, so a correct job does not get stuck.
 
-use strait::{Accumulates, LockDesign, Op, WindowDesign};
+use strait::{Accumulates, LockDesign, WindowDesign};
 
 use super::board::WINDOWS;
 use super::settings::Settings;
+use crate::collectives::{Kind, Operation};
 
 /// An operation that several ranks do together.
 #[derive(Clone, Debug)]
@@ -23,7 +24,7 @@ pub(super) enum Together {
     /// A collective operation in group number `group`, or of all ranks if there is no such group.
     Collective {
         group: usize,
-        operation: Collective,
+        operation: Operation,
     },
     Create(usize),
     /// Operations between two fences.
@@ -32,17 +33,6 @@ pub(super) enum Together {
     Epochs(usize),
     /// The end of a window, at which its memory is judged.
     Close(usize),
-}
-
-/// A collective operation.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Collective {
-    Barrier,
-    /// Root, and number of bytes.
-    Broadcast(u32, usize),
-    /// Root, number of elements, and operation.
-    Reduce(u32, usize, Op),
-    Allreduce(usize, Op),
 }
 
 /// The source of a window's memory.
@@ -149,14 +139,17 @@ fn window(random: &mut fastrand::Rng, settings: &Settings) -> WindowPlan {
     }
 }
 
-fn collective(random: &mut fastrand::Rng, settings: &Settings, members: u32) -> Collective {
-    let (root, op) = (random.u32(..members), [Op::Sum, Op::Max, Op::BitXor][random.usize(..3)]);
-    let length = settings.length(random, settings.longest.min(300_000));
-    match random.u8(..4) {
-        0 => Collective::Barrier,
-        1 => Collective::Broadcast(root, length),
-        2 => Collective::Reduce(root, length / 8, op),
-        _ => Collective::Allreduce(length / 8, op),
+/// Draws an operation that does not make groups: a member that has its new group could wait there
+/// for one that a death has kept from it.
+fn collective(random: &mut fastrand::Rng, settings: &Settings, members: u32) -> Operation {
+    let longest = settings.longest.min(300_000);
+    loop {
+        let mut operation = Operation::draw(random, members, longest / 8);
+        let length = settings.length(random, longest) / 8;
+        operation.length = length / operation.blocks(members);
+        if operation.kind != Kind::Split {
+            return operation;
+        }
     }
 }
 

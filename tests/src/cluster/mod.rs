@@ -24,9 +24,8 @@ use strait_core::ring::{self, Design};
 use strait_core::rndv::Rendezvous;
 use strait_core::wire::StreamHead;
 
-use crate::conformance::ring::{Mesh, Node, Rig};
-use crate::sim::{Device, Fabric, Model};
 use crate::{Arena, Ledger, shape};
+use strait_sim::{Device, Fabric, Mesh, Model, Node, Rig};
 
 /// The simulated fabric as a rig.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use strait_core::wire::Key;
 
 use super::Cluster;
 use crate::payload;
-use crate::sim::{Fabric, Model};
+use strait_sim::{Fabric, Model};
 
 /// Length of the large message, and of each request for a part of it, in bytes.
 const LARGE: usize = 2 << 20;

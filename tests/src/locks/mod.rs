@@ -10,7 +10,9 @@ mod member;
 mod standstill;
 mod target;
 
-use strait_core::lock::{FixedMode, Follow, Hysteresis, LockMode, LockType, Policy};
+use strait_core::lock::{
+    FixedMode, Follow, History, Hysteresis, LockMode, LockType, MeasuredCost, Policy,
+};
 
 pub use member::Member;
 pub use target::Target;
@@ -35,6 +37,10 @@ pub enum Moves {
     Always(Follow),
     /// [`Hysteresis`].
     Sometimes(Hysteresis),
+    /// [`History`].
+    Recently(History),
+    /// [`MeasuredCost`].
+    Worthwhile(MeasuredCost),
     /// [`FixedMode`].
     Never(FixedMode),
 }
@@ -44,6 +50,8 @@ impl Policy for Moves {
         match self {
             Self::Always(policy) => policy.preset(),
             Self::Sometimes(policy) => policy.preset(),
+            Self::Recently(policy) => policy.preset(),
+            Self::Worthwhile(policy) => policy.preset(),
             Self::Never(policy) => policy.preset(),
         }
     }
@@ -52,7 +60,15 @@ impl Policy for Moves {
         match self {
             Self::Always(policy) => policy.migrates(from),
             Self::Sometimes(policy) => policy.migrates(from),
+            Self::Recently(policy) => policy.migrates(from),
+            Self::Worthwhile(policy) => policy.migrates(from),
             Self::Never(policy) => policy.migrates(from),
+        }
+    }
+
+    fn suits(&mut self, mode: LockMode) {
+        if let Self::Recently(policy) = self {
+            policy.suits(mode);
         }
     }
 }

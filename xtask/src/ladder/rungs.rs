@@ -29,10 +29,15 @@ const fn rung(lane: Lane, name: &'static str, proves: &'static str) -> Rung {
 /// Every rung, in the order in which its lane runs it.
 ///
 /// `ffi`, `icount` and `library` use the same files of `target/library`, so they are in one lane.
-pub(super) const RUNGS: [Rung; 17] = [
+pub(super) const RUNGS: [Rung; 18] = [
     rung(Lane::Jobs, "unit", "every native test"),
     rung(Lane::Jobs, "launchers", "programs start under launchers that know nothing of Strait"),
     Rung { downloads: true, ..rung(Lane::Jobs, "mpi", "other MPIs run on Strait, unmodified") },
+    rung(
+        Lane::Jobs,
+        "figures",
+        "the papers' figures are made, and the page has those in virtual time",
+    ),
     Rung {
         // The limit of three minutes for a job allows for slow machines.
         command: "chaos --seconds 60 --limit 180",

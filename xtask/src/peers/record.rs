@@ -1,7 +1,7 @@
 //! The batches of earlier runs, in a file: each line is the name of a library and a row of it.
 
 use core::fmt::Write as _;
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -13,9 +13,12 @@ use crate::stop::Stop;
 pub(super) struct Record(Option<(PathBuf, File)>);
 
 impl Record {
-    /// Opens the file at `path`, which is created if need be.
+    /// Opens the file at `path`, which is created if need be, with its folder.
     pub(super) fn open(path: Option<&Path>) -> Result<Self, Stop> {
         let open = |path: &Path| {
+            if let Some(folder) = path.parent() {
+                fs::create_dir_all(folder).map_err(|error| Stop::io(folder, &error))?;
+            }
             let file = OpenOptions::new().read(true).append(true).create(true).open(path);
             file.map(|file| (path.to_path_buf(), file)).map_err(|error| Stop::io(path, &error))
         };

@@ -7,16 +7,20 @@ use toml::{Table, Value};
 use super::{Finding, Repository};
 
 /// Every package of the repository, with the packages that it may depend on.
-const MAY_USE: [(&str, &[&str]); 14] = [
+const MAY_USE: [(&str, &[&str]); 18] = [
     ("strait-core", &[]),
     ("strait-bare", &["strait-core"]),
     ("strait-platform", &["strait-core"]),
     ("strait-hca", &["strait-core", "strait-platform"]),
     ("strait", &["strait-core", "strait-hca", "strait-platform"]),
-    ("strait-cli", &["strait", "strait-core"]),
+    ("strait-sim", &["strait", "strait-core"]),
+    ("strait-cli", &["strait", "strait-core", "strait-sim"]),
     ("strait-ffi", &["strait"]),
     ("strait-ofi", &["strait", "strait-core"]),
-    ("strait-tests", &["strait", "strait-core"]),
+    ("strait-mpi-mpich", &["strait"]),
+    ("strait-mpi-standard", &["strait"]),
+    ("strait-mpi-openmpi", &["strait"]),
+    ("strait-tests", &["strait", "strait-core", "strait-sim"]),
     ("strait-ffi-fuzzed", &["strait"]),
     ("strait-fuzz", &["strait-ffi-fuzzed", "strait-tests"]),
     ("strait-loom-tests", &["strait-core"]),

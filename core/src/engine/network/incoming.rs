@@ -199,7 +199,8 @@ impl<M: Memory + Clone> Engine<M> {
                 if let RequestState::Receiving { buffer, capacity, source, tag, total } = request {
                     *buffer = buffer.after(bytes);
                     if left == 0 {
-                        *request = RequestState::Done(outcome(*source, *tag, *total, *capacity));
+                        let (place, from) = ((&self.segment, self.rank), (*source, *tag));
+                        *request = RequestState::Done(outcome(place, from, *total, *capacity));
                     }
                 }
             }
@@ -226,7 +227,8 @@ impl<M: Memory + Clone> Engine<M> {
             let capacity = buffer.remaining();
             // SAFETY: the message's own memory holds all of it, and is no user buffer.
             unsafe { buffer.scatter(owned.base, message.total) };
-            *request = RequestState::Done(outcome(source, tag, message.total, capacity));
+            let (place, from) = ((&self.segment, self.rank), (source, tag));
+            *request = RequestState::Done(outcome(place, from, message.total, capacity));
         }
         self.release(owned);
     }

@@ -105,7 +105,8 @@ impl<M: Memory + Clone> Engine<M> {
         }
         if let Some(id) = request {
             let total = offer.total as usize;
-            self.requests.finish(id, outcome(source, tag, total, buffer.remaining()));
+            let (place, from) = ((&self.segment, self.rank), (source, tag));
+            self.requests.finish(id, outcome(place, from, total, buffer.remaining()));
         }
         self.say(source, word, StreamHead::Done(offer.name()));
         Ok(())

@@ -168,7 +168,8 @@ impl<M: Memory + Clone> Engine<M> {
         let (tag, capacity, request) =
             (invited.key.tag(), invited.part.length, invited.request.take());
         if let Some(id) = request {
-            self.requests.finish(id, outcome(source, tag, total, capacity));
+            let (place, from) = ((&self.segment, self.rank), (source, tag));
+            self.requests.finish(id, outcome(place, from, total, capacity));
         }
         Ok(())
     }

@@ -213,7 +213,7 @@ fn list(parts: ArrayArg<'_, libc::iovec>, count: CountArg<c_int>) -> Called<Box<
 
 /// Converts a buffer to the engine's type.
 #[inline(always)]
-fn part(base: *const c_void, bytes: usize) -> Called<Part> {
+pub(super) fn part(base: *const c_void, bytes: usize) -> Called<Part> {
     part_or_none(base, bytes).ok_or_else(|| no_buffer(base, bytes))
 }
 

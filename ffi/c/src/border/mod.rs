@@ -18,6 +18,7 @@
 //!
 //! Their methods check what can be checked (null, lengths, alignment, handles) and are safe.
 
+mod collective;
 mod handle;
 mod memory;
 mod numbers;
@@ -25,6 +26,7 @@ mod operation;
 mod place;
 mod structure;
 
+pub(crate) use collective::CReduction;
 pub(crate) use handle::{HandleArg, HandlePlaceArg};
 pub(crate) use memory::{BufferArg, DataArg, LastingArg, LastingPartsArg, PartList, PartsArg};
 pub(crate) use numbers::{ActOnIntegers, ActOnNumbers, TypeArg, Typed};

@@ -44,6 +44,12 @@ impl<A: ActOnNumbers> ActOnIntegers for Integers<A> {
 }
 
 impl TypeArg {
+    /// Returns a type, as a fuzzer passes it.
+    #[cfg(any(test, fuzzing))]
+    pub(crate) const fn of(number: c_int) -> Self {
+        Self(number)
+    }
+
     /// Performs `action` for the type that C names.
     pub(crate) fn dispatch<A: ActOnNumbers>(self, action: A) -> Called<A::Done> {
         match self.0 {

@@ -66,6 +66,13 @@ impl<N: Copy> CountArg<N> {
     }
 }
 
+impl CountArg {
+    /// Returns a count that this library has computed from counts of the same call.
+    pub(crate) const fn of(count: usize) -> Self {
+        Self(count)
+    }
+}
+
 impl CountArg<u32> {
     pub(crate) const fn widened(self) -> CountArg {
         CountArg(self.0 as usize)

@@ -2,9 +2,11 @@
 
 use core::ffi::{c_int, c_void};
 
+use crate::border::CReduction;
 use crate::handle::Handle;
 use crate::requests::CStatus;
 use crate::windows::CMembers;
+use crate::windows::transfer::CRun;
 
 pub(super) type Void = *mut c_void;
 pub(super) type Handles = *mut Handle;
@@ -191,6 +193,62 @@ unsafe extern "C" {
         of: c_int,
         target: u32,
         at: usize,
+    ) -> c_int;
+    pub(super) fn strait_group_create(
+        world: Handle,
+        context: u32,
+        ranks: *const u32,
+        count: u32,
+        group: Handles,
+    ) -> c_int;
+    pub(super) fn strait_group_split(group: Handle, colour: i64, key: i64, part: Handles) -> c_int;
+    pub(super) fn strait_group_free(group: Handles) -> c_int;
+    pub(super) fn strait_group_rank(group: Handle, place: u32, rank: *mut u32) -> c_int;
+    pub(super) fn strait_group_barrier(group: Handle) -> c_int;
+    pub(super) fn strait_broadcast(group: Handle, data: Void, bytes: usize, root: u32) -> c_int;
+    pub(super) fn strait_gather(g: Handle, own: Void, n: usize, all: Void, root: u32) -> c_int;
+    pub(super) fn strait_scatterv(
+        group: Handle,
+        all: Void,
+        blocks: *const CRun,
+        own: Void,
+        bytes: usize,
+        root: u32,
+    ) -> c_int;
+    pub(super) fn strait_allgatherv(
+        group: Handle,
+        own: Void,
+        bytes: usize,
+        all: Void,
+        blocks: *const CRun,
+    ) -> c_int;
+    pub(super) fn strait_alltoallv(
+        group: Handle,
+        out: Void,
+        from: *const CRun,
+        into: Void,
+        to: *const CRun,
+    ) -> c_int;
+    pub(super) fn strait_allreduce(
+        group: Handle,
+        own: Void,
+        result: Void,
+        count: usize,
+        reduction: *const CReduction,
+    ) -> c_int;
+    pub(super) fn strait_reduce_scatter(
+        group: Handle,
+        own: Void,
+        result: Void,
+        counts: *const usize,
+        reduction: *const CReduction,
+    ) -> c_int;
+    pub(super) fn strait_exscan(
+        group: Handle,
+        own: Void,
+        result: Void,
+        count: usize,
+        reduction: *const CReduction,
     ) -> c_int;
     pub(super) fn strait_memory_allocate(world: Handle, bytes: usize, base: *mut Void) -> c_int;
     pub(super) fn strait_memory_free(world: Handle, base: Void) -> c_int;

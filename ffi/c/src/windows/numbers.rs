@@ -17,7 +17,8 @@ use crate::pending::PendingOperation;
 /// The operations, in the order of `strait_op` in C.
 pub(crate) const OPS: [Op; 12] = Op::ALL;
 
-fn op(number: c_int) -> Called<Op> {
+/// Returns the operation that C names.
+pub(crate) fn op(number: c_int) -> Called<Op> {
     let op = usize::try_from(number).ok().and_then(|number| OPS.get(number));
     op.copied().ok_or_else(|| Failure::argument(format!("operation {number}: use a strait_op")))
 }

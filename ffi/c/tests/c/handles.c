@@ -13,6 +13,7 @@ static void no_world(strait_world world)
     strait_request request = NULL;
     strait_message message = NULL;
     strait_window window = NULL;
+    strait_group group = NULL;
     strait_vc vc = NULL;
     strait_cookie cookie;
     strait_info info;
@@ -55,12 +56,92 @@ static void no_world(strait_world world)
     FAILS(STRAIT_ERR_HANDLE, strait_window_allocate_shared(world, NULL, 8, 1, &window));
     FAILS(STRAIT_ERR_HANDLE, strait_window_create(world, NULL, &data, 8, 1, &window));
     FAILS(STRAIT_ERR_HANDLE, strait_window_create_dynamic(world, NULL, &window));
+    FAILS(STRAIT_ERR_HANDLE, strait_group_create(world, 0, NULL, 0, &group));
     FAILS(STRAIT_ERR_HANDLE, strait_memory_allocate(world, 8, &base));
     FAILS(STRAIT_ERR_HANDLE, strait_memory_free(world, &data));
     FAILS(STRAIT_ERR_HANDLE, strait_invalidate(world, &data, 8));
     FAILS(STRAIT_ERR_HANDLE, strait_get_info(world, &info));
     FAILS(STRAIT_ERR_HANDLE, strait_get_counters(world, &counters));
-    CHECK(request == NULL && message == NULL && window == NULL && vc == NULL && base == &data);
+    CHECK(request == NULL && message == NULL && window == NULL && group == NULL && vc == NULL && base == &data);
+}
+
+/* Calls all functions that take a group, with an invalid one. */
+static void no_group(strait_group group)
+{
+    strait_group place = group, other = NULL;
+    strait_run block = {0, 8};
+    strait_reduction sum;
+    uint64_t data = 0, result = 0;
+    size_t count = 1;
+    uint32_t number = 0;
+
+    memset(&sum, 0, sizeof sum);
+    sum.size = sizeof sum, sum.type = STRAIT_UINT64, sum.op = STRAIT_SUM;
+    FAILS(STRAIT_ERR_HANDLE, strait_group_split(group, 0, 0, &other));
+    FAILS(STRAIT_ERR_HANDLE, strait_group_duplicate(group, &other));
+    FAILS(STRAIT_ERR_HANDLE, strait_group_free(&place));
+    FAILS(STRAIT_ERR_HANDLE, strait_group_size(group, &number));
+    FAILS(STRAIT_ERR_HANDLE, strait_group_place(group, &number));
+    FAILS(STRAIT_ERR_HANDLE, strait_group_rank(group, 0, &number));
+    FAILS(STRAIT_ERR_HANDLE, strait_group_barrier(group));
+    FAILS(STRAIT_ERR_HANDLE, strait_broadcast(group, &data, 8, 0));
+    FAILS(STRAIT_ERR_HANDLE, strait_gather(group, &data, 8, &result, 0));
+    FAILS(STRAIT_ERR_HANDLE, strait_gatherv(group, &data, 8, &result, &block, 0));
+    FAILS(STRAIT_ERR_HANDLE, strait_scatter(group, &data, &result, 8, 0));
+    FAILS(STRAIT_ERR_HANDLE, strait_scatterv(group, &data, &block, &result, 8, 0));
+    FAILS(STRAIT_ERR_HANDLE, strait_allgather(group, &data, 8, &result));
+    FAILS(STRAIT_ERR_HANDLE, strait_allgatherv(group, &data, 8, &result, &block));
+    FAILS(STRAIT_ERR_HANDLE, strait_alltoall(group, &data, &result, 8));
+    FAILS(STRAIT_ERR_HANDLE, strait_alltoallv(group, &data, &block, &result, &block));
+    FAILS(STRAIT_ERR_HANDLE, strait_reduce(group, &data, &result, 1, &sum, 0));
+    FAILS(STRAIT_ERR_HANDLE, strait_allreduce(group, &data, &result, 1, &sum));
+    FAILS(STRAIT_ERR_HANDLE, strait_reduce_scatter_block(group, &data, &result, 1, &sum));
+    FAILS(STRAIT_ERR_HANDLE, strait_reduce_scatter(group, &data, &result, &count, &sum));
+    FAILS(STRAIT_ERR_HANDLE, strait_scan(group, &data, &result, 1, &sum));
+    FAILS(STRAIT_ERR_HANDLE, strait_exscan(group, &data, &result, 1, &sum));
+    CHECK(other == NULL && place == group);
+}
+
+/* Arguments of collective operations that no group can accept. */
+static void bad_collectives(strait_world world)
+{
+    strait_run far_away = {SIZE_MAX, 8}, short_block = {0, 4};
+    strait_reduction sum;
+    uint64_t data = 0, result = 0;
+    uint32_t twice[2] = {0, 0}, number = 0;
+    strait_group group;
+
+    memset(&sum, 0, sizeof sum);
+    FAILS(STRAIT_ERR_ARGUMENT, strait_group_create(world, 0, NULL, 0, NULL));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_group_create(world, STRAIT_CONTEXT_MAX + 1, NULL, 0, &group));
+    FAILS(STRAIT_ERR_COLLECTIVE, strait_group_create(world, 0, twice, 2, &group));
+    OK(strait_group_create(world, 0, twice, 1, &group));
+    FAILS(STRAIT_ERR_BUSY, strait_finalize(world));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_group_rank(group, 1, &number));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_group_split(group, (int64_t)1 << 40, 0, &group));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_group_split(group, 0, 0, NULL));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_broadcast(group, NULL, 8, 0));
+    FAILS(STRAIT_ERR_COLLECTIVE, strait_broadcast(group, &data, 8, 1));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_gather(group, &data, SIZE_MAX, &result, 0));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_gather(group, &data, 8, NULL, 0));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_gatherv(group, &data, 8, &result, NULL, 0));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_gatherv(group, &data, 8, &result, &far_away, 0));
+    FAILS(STRAIT_ERR_COLLECTIVE, strait_gatherv(group, &data, 8, &result, &short_block, 0));
+    FAILS(STRAIT_ERR_COLLECTIVE, strait_allgatherv(group, &data, 8, &result, &short_block));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_allreduce(group, &data, &result, 1, NULL));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_allreduce(group, &data, &result, 1, &sum));
+    sum.size = sizeof sum, sum.type = 77;
+    FAILS(STRAIT_ERR_ARGUMENT, strait_allreduce(group, &data, &result, 1, &sum));
+    sum.type = STRAIT_UINT64, sum.op = 77;
+    FAILS(STRAIT_ERR_ARGUMENT, strait_allreduce(group, &data, &result, 1, &sum));
+    sum.op = STRAIT_REPLACE;
+    FAILS(STRAIT_ERR_COLLECTIVE, strait_allreduce(group, &data, &result, 1, &sum));
+    sum.op = STRAIT_SUM;
+    FAILS(STRAIT_ERR_ARGUMENT, strait_allreduce(group, &data, &result, SIZE_MAX / 4, &sum));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_scan(group, (char *)&data + 1, &result, 1, &sum));
+    FAILS(STRAIT_ERR_ARGUMENT, strait_reduce_scatter(group, &data, &result, NULL, &sum));
+    OK(strait_group_free(&group));
+    CHECK(group == NULL);
 }
 
 static void no_request(strait_request request)
@@ -371,7 +452,10 @@ int main(void)
     nothing((void *)UINTPTR_MAX);
     nothing((char *)message + (1l << 32)), nothing((char *)message + 4096);
     nothing((char *)world + 1), nothing((char *)request + 8), nothing((char *)window + (1l << 32));
+    no_group((strait_group)world), no_group((strait_group)request), no_group((strait_group)window);
+    no_group(NULL);
     bad_arguments(world, window);
+    bad_collectives(world);
 
     bad_messages(world, &message);
     received = message;

@@ -5,6 +5,7 @@
 
 mod benchmark;
 mod hardware;
+mod npb;
 mod options;
 pub(crate) mod p2p;
 mod patterns;
@@ -26,8 +27,8 @@ use crate::table::{PIPED_WIDTH, TextTable};
 use benchmark::{BenchEntry, BenchGroup, Benchmark};
 
 /// All benches.
-const GROUPS: [&BenchGroup; 5] =
-    [&patterns::GROUP, &p2p::GROUP, &rma::GROUP, &rdma::GROUP, &hardware::GROUP];
+const GROUPS: [&BenchGroup; 6] =
+    [&patterns::GROUP, &p2p::GROUP, &rma::GROUP, &rdma::GROUP, &npb::GROUP, &hardware::GROUP];
 
 /// The help in one line, and in full.
 const ABOUT: &str = "Measure the transport beside the bare hardware";

@@ -15,7 +15,11 @@ use strait_core::matching::{ANY_SOURCE, ANY_TAG};
 
 /// What a rank does, as far as others depend on it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Activity {
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one for each rank, and it is copied seldom"
+)]
+pub(crate) enum Activity {
     /// It is outside the library, or in calls that do not wait.
     Computes,
     /// It waits, since this time in nanoseconds of the monotonic clock.
@@ -40,8 +44,8 @@ pub(super) enum Activity {
 enum Need {
     /// Nothing: the rank may act, or never will.
     Nothing,
-    /// This rank.
-    One(u32),
+    /// Each of these ranks.
+    AllOf(Vec<u32>),
     /// One of these ranks. The record does not say which: a wildcard, or a call with members that
     /// it does not name.
     AnyOf(Vec<u32>),
@@ -49,7 +53,7 @@ enum Need {
 
 /// A reason for which ranks do not go on.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) enum Cause {
+pub(crate) enum Cause {
     /// These ranks wait for each other. In a cycle, each waits for the next.
     Knot(Vec<u32>),
     /// The rank is waited for, and will not act.
@@ -58,13 +62,13 @@ pub(super) enum Cause {
 
 /// The judgement about a job.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(super) struct Judgement {
+pub(crate) struct Judgement {
     /// The reasons for which ranks are stuck, each with the ranks that wait because of it.
-    pub(super) stuck: Vec<(Cause, Vec<u32>)>,
+    pub(crate) stuck: Vec<(Cause, Vec<u32>)>,
     /// Ranks that compute while others wait for them, each with those.
-    pub(super) slow: Vec<(u32, Vec<u32>)>,
+    pub(crate) slow: Vec<(u32, Vec<u32>)>,
     /// Pairs of ranks with a message on its way: the sender and the receiver wait for its end.
-    pub(super) moving: Vec<(u32, u32)>,
+    pub(crate) moving: Vec<(u32, u32)>,
 }
 
 /// Judges a job by what its ranks do. `ranks[r]` is the activity of rank `r`.
@@ -103,17 +107,38 @@ fn moving(ranks: &[Activity]) -> Vec<(u32, u32)> {
 /// Returns what a rank needs to go on.
 fn need(ranks: &[Activity], rank: u32) -> Need {
     let Activity::Waits { wait, .. } = ranks[rank as usize] else { return Need::Nothing };
-    // The record of a lock names its holder only where the lock's word does.
-    let is_several = matches!(wait.call, Call::WaitAny | Call::WaitSome | Call::WindowLock);
+    let count = ranks.len() as u32;
+    let is_elsewhere = |other: &u32| *other != rank && !meets(ranks[*other as usize], wait);
+    if let Some(others) = wait.others {
+        let others: Vec<u32> =
+            others.iter().filter(|other| *other < count).filter(is_elsewhere).collect();
+        return match wait.call {
+            _ if others.is_empty() => Need::Nothing,
+            Call::WaitAny | Call::WaitSome => Need::AnyOf(others),
+            _ => Need::AllOf(others),
+        };
+    }
+    // The others of these calls are not known: the first operation alone does not decide.
+    let is_unsure = matches!(wait.call, Call::WaitAny | Call::WaitSome | Call::WindowLock);
     match wait.peer {
         Some(peer) if peer == rank => Need::Nothing,
-        Some(peer) if peer != ANY_SOURCE && !is_several && (peer as usize) < ranks.len() => {
-            Need::One(peer)
+        Some(peer) if peer < count && !is_unsure => Need::AllOf(vec![peer]),
+        _ => Need::AnyOf((0..count).filter(is_elsewhere).collect()),
+    }
+}
+
+/// Returns the members of a collective call in which `rank` waits that are not in it.
+pub(super) fn missing(ranks: &[Activity], rank: u32) -> Vec<u32> {
+    match ranks[rank as usize] {
+        Activity::Waits { wait, .. } if matches!(wait.call, Call::Barrier | Call::Collective) => {
+            let Need::AllOf(mut others) = need(ranks, rank) else { return Vec::new() };
+            others.retain(|other| {
+                !matches!(ranks[*other as usize], Activity::Waits { wait: other, .. }
+                    if other.call == wait.call && other.context == wait.context)
+            });
+            others
         }
-        _ => {
-            let is_elsewhere = |other: &u32| *other != rank && !meets(ranks[*other as usize], wait);
-            Need::AnyOf((0..ranks.len() as u32).filter(is_elsewhere).collect())
-        }
+        _ => Vec::new(),
     }
 }
 
@@ -122,7 +147,7 @@ fn meets(other: Activity, wait: Wait) -> bool {
     let is_collective = matches!(wait.call, Call::Barrier | Call::Collective);
     is_collective
         && matches!(other, Activity::Waits { wait: other, .. }
-            if other.call == wait.call && other.context == wait.context)
+            if (other.call, other.context, other.tag) == (wait.call, wait.context, wait.tag))
 }
 
 /// Returns which ranks may go on.
@@ -139,7 +164,7 @@ fn free(ranks: &[Activity], needs: &[Need], moving: &[(u32, u32)]) -> Vec<bool> 
             .filter(|rank| !free[*rank])
             .filter(|rank| match &needs[*rank] {
                 Need::Nothing => matches!(ranks[*rank], Activity::Waits { .. }),
-                Need::One(peer) => free[*peer as usize],
+                Need::AllOf(peers) => peers.iter().all(|peer| free[*peer as usize]),
                 Need::AnyOf(peers) => {
                     peers.is_empty() || peers.iter().any(|peer| free[*peer as usize])
                 }
@@ -190,10 +215,15 @@ fn blocked(ranks: &[Activity], needs: &[Need], free: &[bool]) -> Graph<u32, ()> 
     for (rank, need) in (0..).zip(needs).filter(|(rank, _)| !free[*rank as usize]) {
         let mut peers = match need {
             Need::Nothing => Vec::new(),
-            Need::One(peer) => vec![*peer],
+            // Those that may go on are no reason.
+            Need::AllOf(peers) => {
+                peers.iter().copied().filter(|peer| !free[*peer as usize]).collect()
+            }
             Need::AnyOf(peers) => peers.clone(),
         };
-        if peers.iter().any(|peer| is_waiting(ranks[*peer as usize])) {
+        if matches!(need, Need::AnyOf(_))
+            && peers.iter().any(|peer| is_waiting(ranks[*peer as usize]))
+        {
             // The others have ended, and are no reason while one of these could act.
             peers.retain(|peer| is_waiting(ranks[*peer as usize]));
         }
@@ -235,14 +265,15 @@ fn cause(group: &[u32], ranks: &[Activity], graph: &Graph<u32, ()>) -> Cause {
 fn waiting_for(rank: u32, needs: &[Need]) -> Vec<u32> {
     let waits = |need: &Need| match need {
         Need::Nothing => false,
-        Need::One(peer) => *peer == rank,
-        Need::AnyOf(peers) => peers.contains(&rank),
+        Need::AllOf(peers) | Need::AnyOf(peers) => peers.contains(&rank),
     };
     (0..).zip(needs).filter(|(_, need)| waits(need)).map(|(rank, _)| rank).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use strait_core::layout::{RankSet, RequestWait};
+
     use super::*;
 
     fn waits(wait: Wait) -> Activity {
@@ -255,6 +286,11 @@ mod tests {
 
     fn barrier() -> Activity {
         waits(Wait { context: Some(0), ..Wait::new(Call::Barrier) })
+    }
+
+    fn barrier_of(others: &[u32]) -> Activity {
+        let others = RankSet::of(others.iter().copied());
+        waits(Wait { context: Some(0), others, ..Wait::new(Call::Barrier) })
     }
 
     fn stuck(ranks: &[Activity]) -> Vec<(Cause, Vec<u32>)> {
@@ -301,6 +337,75 @@ mod tests {
     fn a_member_that_waits_elsewhere_keeps_a_barrier() {
         let ranks = [barrier(), barrier(), on(Call::Recv, 0, 7)];
         assert_eq!(stuck(&ranks), [(Cause::Knot(vec![0, 2]), vec![0, 1, 2])]);
+    }
+
+    #[test]
+    fn a_barrier_needs_each_member_that_is_not_in_it() {
+        let ranks = [barrier_of(&[1, 2]), barrier_of(&[0, 2]), on(Call::Recv, 3, 7), barrier()];
+        let stopped = [ranks[0], ranks[1], Activity::Stopped, Activity::Computes];
+        assert_eq!(stuck(&stopped), [(Cause::Rank(2), vec![0, 1])]);
+        assert_eq!(missing(&stopped, 0), [2]);
+        let all = [barrier_of(&[1]), barrier_of(&[0])];
+        assert_eq!(stuck(&all), []);
+    }
+
+    #[test]
+    fn a_wait_for_several_needs_one_of_them() {
+        let any = |others: &[u32]| {
+            let others = RankSet::of(others.iter().copied());
+            waits(Wait { others, ..Wait::new(Call::WaitAny) })
+        };
+        let stopped = Activity::Stopped;
+        assert_eq!(stuck(&[any(&[1, 2]), stopped, Activity::Computes]), []);
+        assert_eq!(stuck(&[any(&[1]), stopped, Activity::Computes]).len(), 1);
+    }
+
+    #[test]
+    fn a_shared_lock_needs_each_holder() {
+        let lock = |others: &[u32]| {
+            let others = RankSet::of(others.iter().copied());
+            waits(Wait { others, target: Some(0), ..Wait::new(Call::WindowLock) })
+        };
+        let ranks = [lock(&[1, 2]), on(Call::Recv, 0, 7), Activity::Computes];
+        assert_eq!(stuck(&ranks), [(Cause::Knot(vec![0, 1]), vec![0, 1])]);
+    }
+
+    /// Whatever a record says, the judgement ends and names ranks of the job only.
+    #[test]
+    fn any_record_is_judged() {
+        let mut seed = 1_u64;
+        let mut next = || {
+            seed = seed.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            (seed >> 33) as u32
+        };
+        for _ in 0..2000 {
+            let count = next() % 6 + 1;
+            let one = |next: &mut dyn FnMut() -> u32| {
+                let call = [Call::Recv, Call::Send, Call::Barrier, Call::WaitAny, Call::WindowLock]
+                    [next() as usize % 5];
+                let some = |value: u32| (!value.is_multiple_of(3)).then_some(value % 8);
+                let others =
+                    next().is_multiple_of(2).then(|| RankSet::of([next() % 512, next() % 4]));
+                let wait = Wait {
+                    peer: [some(next()), Some(ANY_SOURCE), Some(next())][next() as usize % 3],
+                    tag: some(next()),
+                    others: others.flatten(),
+                    requests: [None; RequestWait::MOST],
+                    ..Wait::new(call)
+                };
+                let ended = [Activity::Stopped, Activity::Dead, Activity::Computes];
+                if next().is_multiple_of(3) { ended[next() as usize % 3] } else { waits(wait) }
+            };
+            let ranks: Vec<Activity> = (0..count).map(|_| one(&mut next)).collect();
+            let judgement = judge(&ranks);
+            for (cause, waiting) in &judgement.stuck {
+                let named = match cause {
+                    Cause::Knot(ranks) => ranks.clone(),
+                    Cause::Rank(rank) => vec![*rank],
+                };
+                assert!(named.iter().chain(waiting).all(|rank| *rank < count));
+            }
+        }
     }
 
     #[test]

@@ -3,12 +3,14 @@
 //! The ranks do not take part: what they wait for is in their segment, and other processes of the
 //! same user may read it. So this works on ranks that wait, compute, are stopped, or were killed.
 
-mod graph;
+mod clues;
+pub(crate) mod graph;
 mod report;
-mod view;
+pub(crate) mod view;
 
 use core::error::Error;
 use core::time::Duration;
+use std::collections::VecDeque;
 use std::process::ExitCode;
 use std::thread;
 
@@ -16,6 +18,7 @@ use clap::Args;
 use strait::observe::{self, ObservedJob};
 
 use crate::output::{complain, say};
+pub(crate) use report::text;
 use view::JobView;
 
 /// Show which rank waits for which, in the jobs of this user on this host
@@ -30,6 +33,10 @@ pub(crate) struct Why {
     /// Time between the two looks at each rank, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 1000)]
     interval: u64,
+    /// Number of pairs of looks. With more than one, the command ends when a job is stuck
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    looks: u32,
     /// Print one JSON object for each job
     #[arg(long, conflicts_with = "dot")]
     json: bool,
@@ -38,7 +45,7 @@ pub(crate) struct Why {
     dot: bool,
 }
 
-fn parse_id(word: &str) -> Result<u64, core::num::ParseIntError> {
+pub(crate) fn parse_id(word: &str) -> Result<u64, core::num::ParseIntError> {
     u64::from_str_radix(word, 16)
 }
 
@@ -49,10 +56,7 @@ impl Why {
             complain(self.absence());
             return Ok(ExitCode::FAILURE);
         }
-        let first: Vec<_> = jobs.iter().map(ObservedJob::look).collect();
-        thread::sleep(Duration::from_millis(self.interval));
-        for (job, first) in jobs.iter().zip(first) {
-            let view = JobView::new(job, &first, &job.look());
+        for view in self.judge(&jobs) {
             if self.json {
                 say(&serde_json::to_string(&report::json(&view))?)?;
             } else if self.dot {
@@ -62,6 +66,32 @@ impl Why {
             }
         }
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// Judges each job by pairs of looks, until one is stuck or all looks are used up. Returns the
+    /// last judgement about each job.
+    fn judge(&self, jobs: &[ObservedJob]) -> Vec<JobView> {
+        let look = || jobs.iter().map(ObservedJob::look).collect::<Vec<_>>();
+        // With more than one pair, looks overlap: each is compared with the fourth one before it.
+        let apart = if self.looks > 1 { 4 } else { 1 };
+        let pause = Duration::from_millis(self.interval) / apart;
+        let mut looks = VecDeque::from([look()]);
+        let mut left = self.looks;
+        loop {
+            thread::sleep(pause);
+            looks.push_back(look());
+            if looks.len() <= apart as usize {
+                continue;
+            }
+            let (Some(first), Some(last)) = (looks.pop_front(), looks.back()) else { continue };
+            let seen = jobs.iter().zip(first.iter().zip(last));
+            let views: Vec<JobView> =
+                seen.map(|(job, (first, last))| JobView::new(job, first, last)).collect();
+            left -= 1;
+            if left == 0 || views.iter().any(JobView::is_stuck) {
+                return views;
+            }
+        }
     }
 
     fn jobs(&self) -> Vec<ObservedJob> {
@@ -78,7 +108,10 @@ impl Why {
                       version of Strait";
         match (self.job, self.pid) {
             (Some(id), _) => format!("no job {id:x} is running here: {reason}"),
-            (_, Some(pid)) => format!("process {pid} belongs to no job of Strait: {reason}"),
+            (_, Some(pid)) => match observe::refusals(pid).first() {
+                Some(refusal) => format!("the segment of process {pid} cannot be read: {refusal}"),
+                None => format!("process {pid} belongs to no job of Strait: {reason}"),
+            },
             (None, None) => format!("no job of Strait is running here: {reason}"),
         }
     }

@@ -4,13 +4,15 @@ use core::fmt::Write as _;
 use core::time::Duration;
 
 use serde_json::{Value, json};
-use strait_core::layout::Call;
+use strait::observe::ThreadView;
+use strait_core::layout::{Call, SendState};
 
+use super::clues::clues;
 use super::graph::{Activity, Cause};
 use super::view::{JobView, RankView};
 
 /// Returns the text about a job.
-pub(super) fn text(view: &JobView) -> String {
+pub(crate) fn text(view: &JobView) -> String {
     let (count, judgement) = (view.ranks.len(), &view.judgement);
     let mut text = format!("job {:x}, {count} ranks: {}\n", view.id, state(view));
     for (cause, waiting) in &judgement.stuck {
@@ -21,11 +23,23 @@ pub(super) fn text(view: &JobView) -> String {
         for rank in waiting.iter().filter(|rank| !members(cause).contains(rank)) {
             let _ = writeln!(text, "    because of that: {}", line(view, *rank));
         }
+        for clue in clues(view, waiting) {
+            let _ = writeln!(text, "  {clue}");
+        }
         let _ = writeln!(text, "  what to do: {}", advice(view, cause));
     }
     for (rank, waiting) in &judgement.slow {
         let _ = writeln!(text, "  {} for {}:", wait_of(waiting), name(*rank));
         let _ = writeln!(text, "    {}", line(view, *rank));
+        for thread in kernel_lines(view, *rank) {
+            let _ = writeln!(text, "      {thread}");
+        }
+    }
+    if let Some(advice) = slow_advice(view) {
+        let _ = writeln!(text, "  what to do: {advice}");
+    }
+    if let Some(unread) = unread(view) {
+        let _ = writeln!(text, "  {unread}");
     }
     for (sender, receiver) in &judgement.moving {
         let _ = writeln!(text, "  a message from rank {sender} to rank {receiver} is on its way:");
@@ -33,6 +47,55 @@ pub(super) fn text(view: &JobView) -> String {
     }
     text.truncate(text.trim_end().len());
     text
+}
+
+/// Says which ranks could not be read.
+fn unread(view: &JobView) -> Option<String> {
+    let unseen = view.ranks.iter().filter(|rank| rank.activity == Activity::Unseen);
+    let unseen: Vec<u32> = unseen.map(|rank| rank.seen.rank).collect();
+    (!unseen.is_empty()).then(|| {
+        format!(
+            "not read: {}, with no process here: on another host, or not started yet; run \
+             strait why on the other hosts, too",
+            list(&unseen)
+        )
+    })
+}
+
+/// Returns the next step for ranks that wait for a rank that computes.
+fn slow_advice(view: &JobView) -> Option<String> {
+    let (rank, _) = view.judgement.slow.first().filter(|_| view.judgement.stuck.is_empty())?;
+    let pid = view.ranks[*rank as usize].seen.pid;
+    Some(format!(
+        "look where rank {rank} is (gdb -p {pid} -batch -ex bt); if it should take part by now, \
+         it has taken another branch, or computes for longer than expected"
+    ))
+}
+
+/// Returns what the kernel shows of the threads of a rank.
+fn kernel_lines(view: &JobView, rank: u32) -> Vec<String> {
+    let threads = &view.ranks[rank as usize].threads;
+    threads.iter().map(kernel_line).collect()
+}
+
+fn kernel_line(thread: &ThreadView) -> String {
+    let mut line = format!("thread {} ({}) ", thread.number, thread.name);
+    line.push_str(match thread.state {
+        'R' => "runs",
+        'S' | 'D' => "sleeps",
+        'T' | 't' => "is stopped",
+        _ => "is in a state unknown here",
+    });
+    if let Some(place) = &thread.place {
+        let _ = write!(line, " in {place}");
+    }
+    if let Some(call) = thread.system_call {
+        let _ = write!(line, ", system call {call}");
+    }
+    if !thread.stack.is_empty() {
+        let _ = write!(line, "; kernel stack: {}", thread.stack.join(" < "));
+    }
+    line
 }
 
 /// Returns the state of a job in one phrase.
@@ -136,7 +199,7 @@ fn wait_of(ranks: &[u32]) -> String {
 }
 
 /// Returns ranks as words. Of many, it lists the first ones.
-fn list(ranks: &[u32]) -> String {
+pub(super) fn list(ranks: &[u32]) -> String {
     const MOST: usize = 8;
     let shown: Vec<String> = ranks.iter().take(MOST).map(u32::to_string).collect();
     match (shown.as_slice(), ranks.len()) {
@@ -150,7 +213,7 @@ fn list(ranks: &[u32]) -> String {
 
 /// Returns what a rank does, in one line.
 fn line(view: &JobView, rank: u32) -> String {
-    let RankView { seen, activity, is_still } = &view.ranks[rank as usize];
+    let RankView { seen, activity, is_still, .. } = &view.ranks[rank as usize];
     let ago = |since_ns: u64| Duration::from_nanos(view.now_ns.saturating_sub(since_ns));
     let what = match activity {
         Activity::Waits { wait, since_ns } => {
@@ -193,6 +256,7 @@ pub(super) fn json(view: &JobView) -> Value {
                 "ranks": members(cause),
                 "waiting": waiting,
                 "text": sentence(view, cause, waiting),
+                "clues": clues(view, waiting),
                 "advice": advice(view, cause),
             })
         })
@@ -201,7 +265,9 @@ pub(super) fn json(view: &JobView) -> Value {
         .judgement
         .slow
         .iter()
-        .map(|(rank, waiting)| json!({ "rank": rank, "waiting": waiting }))
+        .map(|(rank, waiting)| {
+            json!({ "rank": rank, "waiting": waiting, "threads": kernel_lines(view, *rank) })
+        })
         .collect();
     json!({
         "job": format!("{:x}", view.id),
@@ -211,11 +277,12 @@ pub(super) fn json(view: &JobView) -> Value {
         "stuck": stuck,
         "slow": slow,
         "moving": view.judgement.moving,
+        "unread": unread(view),
     })
 }
 
 fn json_rank(view: &JobView, rank: &RankView) -> Value {
-    let RankView { seen, activity, is_still } = rank;
+    let RankView { seen, activity, is_still, .. } = rank;
     let mut value = json!({
         "rank": seen.rank,
         "pid": seen.pid,
@@ -223,13 +290,27 @@ fn json_rank(view: &JobView, rank: &RankView) -> Value {
         "still": is_still,
         "text": line(view, seen.rank),
     });
+    let heads: Vec<String> =
+        seen.unexpected.heads.iter().flatten().map(ToString::to_string).collect();
+    value["unexpected"] = json!({
+        "messages": seen.unexpected.messages,
+        "bytes": seen.unexpected.bytes,
+        "heads": heads,
+    });
     if let Activity::Waits { wait, since_ns } = activity {
+        let requests: Vec<String> =
+            wait.requests.iter().flatten().map(ToString::to_string).collect();
         value["wait"] = json!({
             "call": wait.call.words(),
             "peer": wait.peer,
             "tag": wait.tag,
             "context": wait.context,
             "bytes": wait.bytes,
+            "window": wait.window,
+            "target": wait.target,
+            "others": wait.others.map(|others| others.iter().collect::<Vec<_>>()),
+            "stage": wait.stage.map(SendState::words),
+            "requests": requests,
             "complete": wait.over.map(|(complete, of)| [complete, of]),
             "seconds": Duration::from_nanos(view.now_ns.saturating_sub(*since_ns)).as_secs_f64(),
         });

@@ -1,34 +1,58 @@
 //! A job as two looks show it.
 
-use strait::observe::{ObservedJob, ObservedRank, ProcessState, monotonic_ns};
+use std::collections::BTreeMap;
+
+use strait::observe::{
+    ObservedJob, ObservedRank, ProcessState, ThreadView, look_at_threads, monotonic_ns,
+};
 use strait_core::layout::{Call, Life, Waited};
 
 use super::graph::{Activity, Judgement, judge};
 
 /// A rank as two looks show it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct RankView {
-    pub(super) seen: ObservedRank,
-    pub(super) activity: Activity,
+#[derive(Clone, Debug)]
+pub(crate) struct RankView {
+    pub(crate) seen: ObservedRank,
+    pub(crate) activity: Activity,
     /// Whether it was in the same wait at both looks.
-    pub(super) is_still: bool,
+    pub(crate) is_still: bool,
+    /// What the kernel shows of a rank that others wait for while it computes.
+    pub(crate) threads: Vec<ThreadView>,
 }
 
 /// A job as two looks show it.
 #[derive(Debug)]
-pub(super) struct JobView {
-    pub(super) id: u64,
-    pub(super) nodes: usize,
-    pub(super) ranks: Vec<RankView>,
-    pub(super) judgement: Judgement,
+pub(crate) struct JobView {
+    pub(crate) id: u64,
+    pub(crate) nodes: usize,
+    pub(crate) ranks: Vec<RankView>,
+    pub(crate) judgement: Judgement,
     /// Time of the second look, in nanoseconds of the monotonic clock.
-    pub(super) now_ns: u64,
+    pub(crate) now_ns: u64,
+    /// Packets that a rank has received from another one, behind those that this has sent to it.
+    pub(crate) traffic: BTreeMap<(u32, u32), (u64, u64)>,
 }
 
 impl JobView {
     /// Judges a job by two looks. Only what both looks show can be stuck.
-    pub(super) fn new(job: &ObservedJob, first: &[ObservedRank], second: &[ObservedRank]) -> Self {
-        Self::of(job.id(), job.nodes(), first, second)
+    pub(crate) fn new(job: &ObservedJob, first: &[ObservedRank], second: &[ObservedRank]) -> Self {
+        let mut view = Self::of(job.id(), job.nodes(), first, second);
+        view.traffic = traffic(job, second);
+        for (rank, _) in &view.judgement.slow {
+            let rank = &mut view.ranks[*rank as usize];
+            rank.threads = look_at_threads(rank.seen.pid);
+        }
+        view
+    }
+
+    /// Returns whether ranks are stuck.
+    pub(crate) fn is_stuck(&self) -> bool {
+        !self.judgement.stuck.is_empty()
+    }
+
+    /// Returns what each rank does.
+    pub(crate) fn activities(&self) -> Vec<Activity> {
+        self.ranks.iter().map(|rank| rank.activity).collect()
     }
 
     fn of(id: u64, nodes: usize, first: &[ObservedRank], second: &[ObservedRank]) -> Self {
@@ -38,7 +62,8 @@ impl JobView {
             .map(|(seen, before)| {
                 let activity = activity(seen);
                 let is_same = activity == self::activity(before);
-                RankView { seen: *seen, activity, is_still: is_same && has_looked(before, seen) }
+                let is_still = is_same && has_looked(before, seen);
+                RankView { seen: *seen, activity, is_still, threads: Vec::new() }
             })
             .collect();
         // A rank that changed between the looks acts.
@@ -47,8 +72,27 @@ impl JobView {
             .map(|rank| if is_sure(rank) { rank.activity } else { Activity::Computes })
             .collect();
         let judgement = judge(&activities);
-        Self { id, nodes, ranks, judgement, now_ns: monotonic_ns() }
+        let traffic = BTreeMap::new();
+        Self { id, nodes, ranks, judgement, now_ns: monotonic_ns(), traffic }
     }
+}
+
+/// Returns the numbers of packets between each rank that waits for another one on its node, and
+/// that one.
+fn traffic(job: &ObservedJob, ranks: &[ObservedRank]) -> BTreeMap<(u32, u32), (u64, u64)> {
+    let mut traffic = BTreeMap::new();
+    for seen in ranks {
+        let Activity::Waits { wait, .. } = activity(seen) else { continue };
+        let requests = wait.requests.iter().flatten().map(|request| request.peer);
+        for peer in requests.chain([wait.peer]).flatten() {
+            if ranks.get(peer as usize).is_some_and(|other| other.node == seen.node) {
+                let sent = job.counts(peer, seen.rank).packets_out;
+                let received = job.counts(seen.rank, peer).packets_in;
+                traffic.insert((seen.rank, peer), (sent, received));
+            }
+        }
+    }
+    traffic
 }
 
 /// Returns whether a rank that waits has looked for what it waits for between the two looks. If
@@ -67,7 +111,7 @@ const fn is_sure(rank: &RankView) -> bool {
 }
 
 /// Returns what a rank does.
-fn activity(rank: &ObservedRank) -> Activity {
+pub(crate) fn activity(rank: &ObservedRank) -> Activity {
     match (rank.life, rank.process) {
         (Life::Unborn, _) => Activity::Unseen,
         (Life::Dead, _) => Activity::Dead,
@@ -86,8 +130,8 @@ fn activity(rank: &ObservedRank) -> Activity {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
-    use strait_core::layout::Wait;
+pub(crate) mod tests {
+    use strait_core::layout::{UnexpectedSummary, Wait};
 
     use super::super::graph::Cause;
     use super::*;
@@ -103,6 +147,9 @@ pub(super) mod tests {
             waited: Ok(Some(waited)),
             has_packets: false,
             process: ProcessState::Active,
+            node: 0,
+            unexpected: UnexpectedSummary::default(),
+            truncated: None,
         }
     }
 

@@ -1,6 +1,7 @@
 //! Tests of the `strait` program as users and programs run it: real ranks, little work. No test
 //! depends on a time.
 
+mod figures;
 mod patterns;
 mod program;
 mod rendezvous;

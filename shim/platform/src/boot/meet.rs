@@ -10,7 +10,7 @@ use super::join::adopt;
 use super::share::{DescriptorListener, Served, TIMEOUT, fetch};
 use super::store::KeyValueStore;
 use crate::nodes::Nodes;
-use crate::record::WaitRecorder;
+use crate::record::{RecordPlace, WaitRecorder};
 use crate::segment::SegmentMap;
 use crate::{Rank, liveness, segment};
 
@@ -73,8 +73,8 @@ fn share(
             liveness::attach_other(word(served.rank), served.pid);
         }
     };
-    let mut record = WaitRecorder::new(&segment.rank_block(rank).waiting);
-    record.renew(Wait::new(Call::Start), 0);
+    let mut record = WaitRecorder::new(RecordPlace::of(map, rank));
+    record.renew_alone(Wait::new(Call::Start));
     let welcome = (nonce, map.length() as u64, segment.ranks());
     let served = listener.serve(map.fd(), welcome, others, limit, watch);
     if served.is_err() {

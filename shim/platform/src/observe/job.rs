@@ -3,11 +3,11 @@
 //! A job's segments are found among the open files of its processes. Its ranks do not take part, so
 //! they may wait, compute, be stopped, or have been killed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt as _;
 
-use strait_core::layout::{Life, RankBlock, Unreadable, Waited};
+use strait_core::layout::{Count, Event, Life, Truncation, UnexpectedSummary, Unreadable, Waited};
 
 use super::threads::threads_of;
 use crate::Rank;
@@ -36,6 +36,33 @@ pub struct ObservedRank {
     pub has_packets: bool,
     /// What its process does.
     pub process: ProcessState,
+    /// The node, counted among those of which there is a segment here.
+    pub node: u32,
+    /// The messages that no receive had taken when the rank wrote its record.
+    pub unexpected: UnexpectedSummary,
+    /// The last message that was longer than its receive.
+    pub truncated: Option<Truncation>,
+}
+
+/// The counters of one rank about another ([`Count`]).
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct PairCounts {
+    /// Packets that were sent on all paths, when the rank last published them.
+    pub packets_out: u64,
+    /// Packets that were received on all paths, when the rank last published them.
+    pub packets_in: u64,
+    /// Packets that were sent through cells.
+    pub cells: u64,
+    /// Large messages that were sent by a transfer.
+    pub transfers: u64,
+    /// Bytes of these messages.
+    pub transfer_bytes: u64,
+    /// Messages that were kept until the peer pulled them.
+    pub deferred: u64,
+    /// Messages of the peer that met no receive when they arrived.
+    pub unexpected: u64,
+    /// Sends that found no room and had to wait.
+    pub blocked: u64,
 }
 
 /// The state of a rank's process.
@@ -66,20 +93,35 @@ pub fn job_of(process: u32) -> Option<ObservedJob> {
     jobs().into_iter().find(|job| job.id == id)
 }
 
+/// Returns the reason why each segment that `process` has open cannot be read, if one cannot.
+#[must_use]
+pub fn refusals(process: u32) -> Vec<String> {
+    let files = open_files(core::iter::once(process));
+    files
+        .filter_map(|file| SegmentMap::observe(file).err()?)
+        .map(|error| error.to_string())
+        .collect()
+}
+
 /// Maps each segment that one of these processes has open, once.
 fn gather(processes: impl Iterator<Item = u32>) -> Vec<ObservedJob> {
-    let mut found = BTreeMap::new();
     let mut jobs = BTreeMap::<u64, Vec<SegmentMap>>::new();
-    for path in processes.flat_map(SegmentMap::paths_of) {
-        let Ok(file) = File::options().read(true).write(true).open(path) else { continue };
-        let Ok(metadata) = file.metadata() else { continue };
-        if found.insert((metadata.dev(), metadata.ino()), ()).is_none()
-            && let Some((id, map)) = SegmentMap::observe(file)
-        {
+    for file in open_files(processes) {
+        if let Ok((id, map)) = SegmentMap::observe(file) {
             jobs.entry(id).or_default().push(map);
         }
     }
     jobs.into_iter().map(|(id, nodes)| ObservedJob { id, nodes }).collect()
+}
+
+/// Opens each anonymous file that one of these processes has open, once.
+fn open_files(processes: impl Iterator<Item = u32>) -> impl Iterator<Item = File> {
+    let mut found = BTreeSet::new();
+    processes.flat_map(SegmentMap::paths_of).filter_map(move |path| {
+        let file = File::options().read(true).write(true).open(path).ok()?;
+        let metadata = file.metadata().ok()?;
+        found.insert((metadata.dev(), metadata.ino())).then_some(file)
+    })
 }
 
 impl ObservedJob {
@@ -103,20 +145,20 @@ impl ObservedJob {
     }
 
     fn look_at(&self, rank: Rank) -> ObservedRank {
-        let blocks = self.nodes.iter().filter(|map| rank < map.ranks());
-        let mut blocks = blocks.map(|map| map.rank_block(rank));
-        let is_here = |block: &&RankBlock| block.liveness.state() != Life::Unborn;
-        let Some(block) = blocks.find(is_here) else {
-            let (life, process) = (Life::Unborn, ProcessState::Hidden);
+        let Some((node, map)) = self.place_of(rank) else {
             return ObservedRank {
                 rank,
                 pid: 0,
-                life,
+                life: Life::Unborn,
                 waited: Ok(None),
                 has_packets: false,
-                process,
+                process: ProcessState::Hidden,
+                node: 0,
+                unexpected: UnexpectedSummary::default(),
+                truncated: None,
             };
         };
+        let (block, record) = (map.rank_block(rank), map.rank_record(rank));
         let (pid, started) = block.liveness.process();
         let is_known = block.liveness.namespace() == namespace();
         let process = if is_known { state_of(pid, started) } else { ProcessState::Hidden };
@@ -124,8 +166,62 @@ impl ObservedJob {
             (Life::Alive, ProcessState::Ended) => Life::Dead,
             (life, _) => life,
         };
-        let (waited, has_packets) = (block.waiting.read(), block.recv_queue.has_news());
-        ObservedRank { rank, pid, life, waited, has_packets, process }
+        let mut waited = block.waiting.read();
+        let mut unexpected = UnexpectedSummary::default();
+        if let Ok(Some(Waited { wait: Some(wait), since_ns, .. })) = &mut waited {
+            match record.details.read_into(*since_ns, wait) {
+                Ok(found) => unexpected = found,
+                Err(unreadable) => waited = Err(unreadable),
+            }
+        }
+        let (has_packets, truncated) = (block.recv_queue.has_news(), record.faults.read());
+        ObservedRank { rank, pid, life, waited, has_packets, process, node, unexpected, truncated }
+    }
+
+    /// Returns the segment of the node of a rank, and the node's number. A segment has places for
+    /// the ranks of all nodes, and only those of its own node have a process there.
+    fn place_of(&self, rank: Rank) -> Option<(u32, &SegmentMap)> {
+        let maps = (0..).zip(&self.nodes).filter(|(_, map)| rank < map.ranks());
+        let is_born = |map: &SegmentMap| map.rank_block(rank).liveness.state() != Life::Unborn;
+        let mut born = maps.filter(|(_, map)| is_born(map));
+        let has_process = |map: &SegmentMap| map.rank_block(rank).liveness.process().0 != 0;
+        born.clone().find(|(_, map)| has_process(map)).or_else(|| born.next())
+    }
+
+    /// Returns the counters of `rank` about `peer`; zeros for a rank that is not here.
+    #[must_use]
+    pub fn counts(&self, rank: Rank, peer: Rank) -> PairCounts {
+        let place = self.place_of(rank).filter(|(_, map)| peer < map.ranks());
+        let Some((_, map)) = place else { return PairCounts::default() };
+        let counters = map.view().counters(rank, peer);
+        PairCounts {
+            packets_out: counters.get(Count::PacketsOut),
+            packets_in: counters.get(Count::PacketsIn),
+            cells: counters.get(Count::Cells),
+            transfers: counters.get(Count::Transfers),
+            transfer_bytes: counters.get(Count::TransferBytes),
+            deferred: counters.get(Count::Deferred),
+            unexpected: counters.get(Count::Unexpected),
+            blocked: counters.get(Count::Blocked),
+        }
+    }
+
+    /// Returns the number of packets that `rank` has sent to `peer` on its node so far, on all
+    /// paths. It is exact while messages use lines, and otherwise as old as the rank's last check.
+    #[must_use]
+    pub fn packets(&self, rank: Rank, peer: Rank) -> u64 {
+        let place = self.place_of(rank).filter(|(_, map)| peer < map.ranks());
+        let Some((_, map)) = place else { return 0 };
+        let latest = map.packets_in_lines(rank, peer)[usize::from(rank > peer)];
+        latest.max(map.view().counters(rank, peer).get(Count::PacketsOut))
+    }
+
+    /// Returns the last events of a rank, the oldest first. There are none unless the rank records
+    /// events (`STRAIT_RECORD=events`).
+    #[must_use]
+    pub fn events(&self, rank: Rank) -> Vec<Event> {
+        let place = self.place_of(rank);
+        place.map_or(Vec::new(), |(_, map)| map.rank_record(rank).events.iter().collect())
     }
 }
 

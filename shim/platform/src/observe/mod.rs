@@ -17,7 +17,8 @@ use crate::Rank;
 use crate::segment::SegmentMap;
 use threads::{Thread, threads_of};
 
-pub use job::{ObservedJob, ObservedRank, ProcessState, job_of, jobs};
+pub use job::{ObservedJob, ObservedRank, PairCounts, ProcessState, job_of, jobs, refusals};
+pub use threads::{ThreadView, look_at_threads};
 
 /// Time between the two samples that tell whether a thread ran.
 const SAMPLE: Duration = Duration::from_millis(100);

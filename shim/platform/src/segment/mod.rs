@@ -21,10 +21,11 @@ pub use error::SegmentError;
 pub use heap::Heap;
 pub use mapping::Mapping;
 
+use core::mem::ManuallyDrop;
 use core::ops::Range;
 use core::ptr::NonNull;
 use std::fs::{self, File};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
@@ -32,8 +33,11 @@ use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 use strait_core::layout::{
-    HUGE_PAGE, RankBlock, Segment, SegmentConfig, SegmentHeader, SegmentPlan,
+    HUGE_PAGE, RankBlock, RankRecord, Segment, SegmentConfig, SegmentHeader, SegmentPlan,
 };
+
+use strait_core::sync::CACHE_LINE;
+use strait_core::wire::HeaderWord;
 
 use crate::nodes::{Nodes, Rank};
 
@@ -134,7 +138,7 @@ impl SegmentMap {
     pub(crate) fn of_process(process: u32, rank: u32) -> Option<Self> {
         Self::paths_of(process).find_map(|path| {
             let file = File::options().read(true).write(true).open(path).ok()?;
-            let (_, map) = Self::observe(file)?;
+            let (_, map) = Self::observe(file).ok()?;
             let is_ours =
                 rank < map.ranks() && map.rank_block(rank).liveness.process().0 == process;
             is_ours.then_some(map)
@@ -146,13 +150,17 @@ impl SegmentMap {
         memfds_of(process).map(|(_, path)| path)
     }
 
-    /// Maps a segment for an observer, and returns it with the nonce of its job. Returns `None` if
-    /// the file is no segment of this version.
-    pub(crate) fn observe(file: File) -> Option<(u64, Self)> {
+    /// Maps a segment for an observer, and returns it with the nonce of its job.
+    ///
+    /// # Errors
+    ///
+    /// `None` if the file is no segment; [`SegmentError`] if it is one that cannot be used, such as
+    /// one of another version.
+    pub(crate) fn observe(file: File) -> Result<(u64, Self), Option<SegmentError>> {
         let mut start = [0; size_of::<SegmentHeader>()];
-        file.read_exact_at(&mut start, 0).ok()?;
-        let nonce = SegmentHeader::nonce_of(&start)?;
-        Some((nonce, Self::attach(file.into(), nonce, 0).ok()?))
+        file.read_exact_at(&mut start, 0).map_err(|_| None)?;
+        let nonce = SegmentHeader::nonce_of(&start).ok_or(None)?;
+        Ok((nonce, Self::attach(file.into(), nonce, 0)?))
     }
 
     /// Returns a view of the segment that does not borrow `self`.
@@ -185,6 +193,45 @@ impl SegmentMap {
     #[inline]
     pub fn rank_block(&self, rank: Rank) -> &RankBlock {
         self.segment.rank_block(rank)
+    }
+
+    /// Returns what `rank` leaves for observers, besides its wait record.
+    ///
+    /// # Panics
+    ///
+    /// If `rank` is out of range.
+    #[inline]
+    pub fn rank_record(&self, rank: Rank) -> &RankRecord {
+        self.segment.rank_record(rank)
+    }
+
+    /// Returns the numbers of the latest packets that lie in the lines of a pair: those from the
+    /// lower rank and those from the higher one. A pair that has not communicated gets no memory by
+    /// this.
+    pub(crate) fn packets_in_lines(&self, a: Rank, b: Rank) -> [u64; 2] {
+        let plan = self.segment.plan();
+        let (offset, length) = plan.pair_range(a, b);
+        let mut block = vec![0; length];
+        let mut latest = [0; 2];
+        // A file with holes reads as zeros there.
+        if self.view_file().read_exact_at(&mut block, offset as u64).is_err() {
+            return latest;
+        }
+        let lines = plan.config().baton_lines as usize + 2 * plan.config().fastbox_lines as usize;
+        let headers = block.chunks_exact(CACHE_LINE).skip(2).take(lines);
+        for line in headers.filter_map(|line| line.first_chunk()) {
+            if let Some((is_higher, number)) = HeaderWord(u64::from_ne_bytes(*line)).packet() {
+                let latest = &mut latest[usize::from(is_higher)];
+                *latest = (*latest).max(number);
+            }
+        }
+        latest
+    }
+
+    /// Returns the file, for reads that need no mapping.
+    fn view_file(&self) -> ManuallyDrop<File> {
+        // SAFETY: the descriptor is open as long as `self`, and `ManuallyDrop` never closes it.
+        ManuallyDrop::new(unsafe { File::from_raw_fd(self.file.as_raw_fd()) })
     }
 
     /// Returns the length of the mapping in bytes.

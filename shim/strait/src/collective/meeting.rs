@@ -2,7 +2,7 @@
 //! messages, and a group on several nodes uses both.
 
 use strait_core::layout::{BARRIER_SLOTS, Corrupt, Life, Segment};
-use strait_core::shm::{Barrier, BarrierAlgorithm, Ranks};
+use strait_core::shm::{Barrier, BarrierAlgorithm, Exchange, Ranks};
 use strait_core::sync::spin_hint;
 use strait_platform::Rank;
 use strait_platform::backoff::BARRIERS_PER_PROGRESS;
@@ -15,6 +15,13 @@ use crate::{Error, World};
 /// would fetch the line from each other while they wait and so slow down arrivals. They therefore
 /// wait on a second word (`[Nemesis07]` §3.4).
 const WORD_MAX: u32 = 2;
+
+/// Number of barriers by messages after which the members look for a slot again, which another
+/// group may have left. They look again after twice as many, and so on.
+const BARRIERS_PER_SEARCH: u32 = 16;
+
+/// A group that has found no slot.
+const BY_MESSAGES: MeetingPoint = MeetingPoint::Messages { barriers: Some(0) };
 
 /// Returns the algorithm for the barriers of `members` ranks.
 pub(super) const fn way(members: u32) -> BarrierAlgorithm {
@@ -52,9 +59,19 @@ impl MeetingPoint {
                 team.check_whole()?;
                 place.barrier(&team)
             }
-            Self::Messages => {
+            Self::Messages { barriers } => {
                 team.check_whole()?;
-                team.disseminate()
+                let due = barriers.as_mut().is_some_and(|barriers| {
+                    *barriers = barriers.wrapping_add(1);
+                    *barriers >= BARRIERS_PER_SEARCH && barriers.is_power_of_two()
+                });
+                if !due {
+                    return team.disseminate();
+                }
+                if let slot @ Self::Slot(_) = agree(team, way)? {
+                    *self = slot;
+                }
+                Ok(())
             }
             Self::Nodes(places) => places.barrier(team),
             Self::Nowhere if !team.is_on_one_node() => {
@@ -70,10 +87,32 @@ impl MeetingPoint {
         }
     }
 
+    /// Exchanges a short vector with the other member of a group of two, by words of the slot.
+    /// Returns the length of its vector, or `None` when there is no slot.
+    #[inline]
+    pub(super) fn exchange(
+        &mut self,
+        team: Team<'_>,
+        mine: &[u8],
+        theirs: &mut [u8],
+    ) -> Result<Option<usize>, Error> {
+        if matches!(self, Self::Nowhere) && team.is_on_one_node() {
+            *self = agree(team, way(2)).map_err(|error| team.blame(error))?;
+        }
+        let Self::Slot(place) = self else { return Ok(None) };
+        if place.gave_up {
+            team.check_whole()?;
+        }
+        match place.exchange(&team, mine, theirs) {
+            Ok(length) => Ok(Some(length)),
+            Err(error) => Err(self.give_up(team, error)),
+        }
+    }
+
     /// Uses messages from now on, although there may be a slot. All members must call this before
     /// their first barrier.
     pub(super) fn by_messages(&mut self) {
-        *self = Self::Messages;
+        *self = Self::Messages { barriers: None };
     }
 }
 
@@ -104,7 +143,7 @@ fn agree(team: Team<'_>, way: BarrierAlgorithm) -> Result<MeetingPoint, Error> {
         team.send(&[], team.place - bit)?;
         team.broadcast(bytes_mut(&mut found), 0)?;
     }
-    let Some(number) = (found[0] as u32).checked_sub(1) else { return Ok(MeetingPoint::Messages) };
+    let Some(number) = (found[0] as u32).checked_sub(1) else { return Ok(BY_MESSAGES) };
     let slot = segment.barrier_slot(number);
     let slot = slot.ok_or(Error::Corrupt(Corrupt::BarrierSlot { found: number }))?;
     if team.place != 0 {
@@ -113,7 +152,7 @@ fn agree(team: Team<'_>, way: BarrierAlgorithm) -> Result<MeetingPoint, Error> {
         // SAFETY: the world keeps its segment mapped.
         if !unsafe { slot.as_ref() }.join((found[0] >> 32) as u32) {
             seats.leave(number);
-            return Ok(MeetingPoint::Messages);
+            return Ok(BY_MESSAGES);
         }
     }
     let barrier = Barrier::new(way, team.place, team.count());
@@ -121,6 +160,7 @@ fn agree(team: Team<'_>, way: BarrierAlgorithm) -> Result<MeetingPoint, Error> {
         slot,
         number,
         barrier,
+        exchange: Exchange::new(team.place),
         until_progress: 0,
         gave_up: false,
     }))
@@ -187,6 +227,35 @@ impl GroupBarrier {
             // The order matters: a member's entry comes before its end.
             let loss = team.loss();
             if self.barrier.is_over(slot) { Some(Ok(())) } else { loss.map(Err) }
+        })?;
+        Ok(outcome?)
+    }
+
+    /// Exchanges a vector, and returns the length of the other member's.
+    #[inline]
+    fn exchange(
+        &mut self,
+        team: &Team<'_>,
+        mine: &[u8],
+        theirs: &mut [u8],
+    ) -> Result<usize, Error> {
+        // SAFETY: the team's world keeps the segment mapped.
+        let line = unsafe { self.slot.as_ref() }.exchange();
+        if self.exchange.enter(line, mine) {
+            team.world.wake_sleepers(team.others());
+        }
+        for _ in 0..team.world.spin().short_polls() {
+            if let Some(length) = self.exchange.take(line, theirs) {
+                self.progress_sometimes(team.world)?;
+                return Ok(length);
+            }
+            spin_hint();
+        }
+        let what = || team.exchange_wait();
+        let outcome = team.world.wait_until(what, || {
+            // The order matters: a member's entry comes before its end.
+            let loss = team.loss();
+            self.exchange.take(line, theirs).map(Ok).or_else(|| loss.map(Err))
         })?;
         Ok(outcome?)
     }

@@ -1,14 +1,14 @@
-//! Collective operations: those that an MPI channel needs besides messages.
+//! Collective operations (MPI-5.0 chapter 6).
 //!
 //! A barrier uses words in the segment (`[Nemesis07]` §3.4, [`strait_core::shm::Barrier`]) while
-//! its group has a slot, and messages otherwise. The other operations consist of messages: trees
-//! and recursive doubling. These suit short vectors, for which only the number of messages in a row
-//! counts.
+//! its group has a slot, and messages otherwise. The other operations consist of messages. The
+//! folder `algorithms` has them, and chooses them by length and number of members.
 //!
 //! A barrier of a group on several nodes has three steps: on each node, by messages between the
-//! leaders of the nodes, and on each node again. A broadcast goes to each node once. Reductions
-//! depend only on the places of the members, so the mapping of members to nodes does not change a
-//! result.
+//! leaders of the nodes, and on each node again. A broadcast goes to each node once, and a short
+//! gather, scatter or allreduce of integers has one message for each node. Reductions depend only
+//! on the places of the members, so neither the length of the vectors nor the mapping of members
+//! to nodes changes a result.
 //!
 //! The messages use the user's context with its top bit set: contexts from 2^31 on belong to
 //! Strait.
@@ -16,24 +16,28 @@
 //! Members of a group call its operations in the same order. When a member dies, every waiting
 //! operation ends with [`crate::Fault::PeerFailed`], and so does every later one.
 
+mod algorithms;
+mod blocks;
+mod exchanges;
+mod group;
 mod levels;
 mod meeting;
 mod operation;
+pub(crate) mod raw;
+mod reductions;
+mod scratch;
+mod split;
 mod team;
 
-use core::cell::RefCell;
-use std::rc::Rc;
-
 use bytemuck::{AnyBitPattern, NoUninit};
-use strait_core::reduce::Op;
-use strait_core::shm::BarrierAlgorithm;
 use strait_platform::Rank;
 
 use crate::world::meeting::MeetingPoint;
-use crate::{CollectiveError, Endpoint, Error, World};
+use crate::{CollectiveError, Endpoint, Error};
+pub use exchanges::{Contribution, InPlace};
+pub use group::Group;
 use meeting::way;
-use operation::Combine;
-pub use operation::Number;
+pub use operation::{Number, Operator, Reduction, TypedOperator};
 use team::{Members, Team, bytes_mut};
 
 impl<'world> Endpoint<'world> {
@@ -59,13 +63,7 @@ impl<'world> Endpoint<'world> {
     /// MPI-4.1 §6.3, `MPI_BARRIER`.
     #[inline]
     pub fn barrier(&self) -> Result<(), Error> {
-        let mut meetings = self.world().meetings();
-        let known = meetings.iter().position(|(context, _)| *context == self.context());
-        let at = known.unwrap_or_else(|| {
-            meetings.push((self.context(), MeetingPoint::Nowhere));
-            meetings.len() - 1
-        });
-        meetings[at].1.barrier(self.team(), way(self.world().size()))
+        self.with_meeting(|meeting| meeting.barrier(self.team(), way(self.world().size())))
     }
 
     /// Broadcasts the root's `data` to every rank of the job.
@@ -119,8 +117,13 @@ impl<'world> Endpoint<'world> {
     /// # Source
     ///
     /// MPI-4.1 §6.9.1, `MPI_REDUCE` with `MPI_IN_PLACE`.
-    pub fn reduce<T: Number>(&self, data: &mut [T], op: Op, root: Rank) -> Result<(), Error> {
-        reduce(self.team(), data, op, root)
+    pub fn reduce<T: NoUninit + AnyBitPattern>(
+        &self,
+        data: &mut [T],
+        op: impl Reduction<T>,
+        root: Rank,
+    ) -> Result<(), Error> {
+        reductions::reduce(self.team(), data, op, root)
     }
 
     /// Combines the vectors as [`Endpoint::reduce`] does, and gives every rank the same result to
@@ -143,8 +146,39 @@ impl<'world> Endpoint<'world> {
     /// # Source
     ///
     /// MPI-4.1 §6.9.6, `MPI_ALLREDUCE` with `MPI_IN_PLACE`.
-    pub fn allreduce<T: Number>(&self, data: &mut [T], op: Op) -> Result<(), Error> {
-        allreduce(self.team(), data, op)
+    pub fn allreduce<T: NoUninit + AnyBitPattern>(
+        &self,
+        data: &mut [T],
+        op: impl Reduction<T>,
+    ) -> Result<(), Error> {
+        let op = TypedOperator::new(op)?;
+        let team = self.team();
+        let exchange = |mine: &[u8], theirs: &mut [u8]| {
+            self.with_meeting(|meeting| meeting.exchange(team, mine, theirs))
+        };
+        reductions::allreduce(team, exchange, bytes_mut(data), &op)
+    }
+
+    /// Returns the group of all ranks of the job, in the order of their numbers. It has the
+    /// operations that an endpoint has not, such as [`Group::gather`] and [`Group::scan`]. Sends
+    /// nothing.
+    ///
+    /// ```
+    /// # strait::World::run_in_process(4, |world| {
+    /// let group = world.endpoint().everyone();
+    /// let mut squares = [0; 4];
+    /// group.allgather(&[world.rank().pow(2)], &mut squares)?;
+    /// assert_eq!(squares, [0, 1, 4, 9]);
+    /// # Ok(()) }).unwrap();
+    /// ```
+    ///
+    /// # Source
+    ///
+    /// MPI-5.0 §7.2.4, `MPI_COMM_WORLD`.
+    #[must_use]
+    pub fn everyone(&self) -> Group<'world> {
+        let (own, size) = (self.world().rank(), self.world().size());
+        Group::new(*self, (0..size).collect(), 0, own)
     }
 
     /// Makes a group of some ranks, for operations among them in this endpoint's context. `ranks`
@@ -183,7 +217,19 @@ impl<'world> Endpoint<'world> {
         let place = ranks.iter().position(|rank| *rank == own);
         let place = place.ok_or(CollectiveError::NotAMember { rank: own })? as u32;
         let (ranks, tag) = self.world().groups().add(self.context(), ranks)?;
-        Ok(Group { endpoint: *self, ranks, tag, place, meeting: RefCell::default() })
+        Ok(Group::new(*self, ranks, tag, place))
+    }
+
+    /// Calls `act` with the meeting point of all ranks in this endpoint's context.
+    #[inline(always)]
+    fn with_meeting<R>(&self, act: impl FnOnce(&mut MeetingPoint) -> R) -> R {
+        let mut meetings = self.world().meetings();
+        let known = meetings.iter().position(|(context, _)| *context == self.context());
+        let at = known.unwrap_or_else(|| {
+            meetings.push((self.context(), MeetingPoint::Nowhere));
+            meetings.len() - 1
+        });
+        act(&mut meetings[at].1)
     }
 
     fn team(&self) -> Team<'world> {
@@ -192,200 +238,24 @@ impl<'world> Endpoint<'world> {
     }
 }
 
-/// Some ranks of a job, for operations among them: the counterpart of an MPI communicator in the
-/// channel. [`Endpoint::group`] makes it. Drop it when no member needs it any more, which releases
-/// its slot.
-///
-/// A root is a place in the group, counted from 0, and not a rank of the job.
-#[derive(Debug)]
-pub struct Group<'world> {
-    endpoint: Endpoint<'world>,
-    ranks: Rc<[Rank]>,
-    /// Tag of the group's messages.
-    tag: u32,
-    place: u32,
-    meeting: RefCell<MeetingPoint>,
-}
-
-impl<'world> Group<'world> {
-    /// Returns the world of this group.
-    pub(crate) const fn world(&self) -> &'world World {
-        self.endpoint.world()
-    }
-
-    /// Returns a group of the same members in the same places, with its own meeting point. All
-    /// members do so.
-    pub(crate) fn again(&self) -> Self {
-        let Self { endpoint, ref ranks, tag, place, .. } = *self;
-        Self { endpoint, ranks: Rc::clone(ranks), tag, place, meeting: RefCell::default() }
-    }
-
-    /// Returns the rank in each place.
-    ///
-    /// ```
-    /// # strait::World::run_in_process(4, |world| {
-    /// # let endpoint = world.endpoint();
-    /// # if ![1, 3].contains(&world.rank()) { return Ok(()); }
-    /// let group = endpoint.group(&[1, 3])?;
-    /// assert_eq!(group.ranks(), [1, 3]);
-    /// # Ok(()) }).unwrap();
-    /// ```
-    #[must_use]
-    pub fn ranks(&self) -> &[Rank] {
-        &self.ranks
-    }
-
-    /// Returns this rank's place, counted from 0.
-    ///
-    /// ```
-    /// # strait::World::run_in_process(4, |world| {
-    /// # let endpoint = world.endpoint();
-    /// # if ![1, 3].contains(&world.rank()) { return Ok(()); }
-    /// let group = endpoint.group(&[1, 3])?;
-    /// assert_eq!(group.ranks()[group.place() as usize], world.rank());
-    /// # Ok(()) }).unwrap();
-    /// ```
-    #[must_use]
-    pub const fn place(&self) -> u32 {
-        self.place
-    }
-
-    /// Waits until every member has entered the barrier.
-    ///
-    /// ```
-    /// # strait::World::run_in_process(4, |world| {
-    /// # let endpoint = world.endpoint();
-    /// # if ![1, 3].contains(&world.rank()) { return Ok(()); }
-    /// let group = endpoint.group(&[1, 3])?;
-    /// group.barrier()?;
-    /// # Ok(()) }).unwrap();
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// Fails as [`Endpoint::barrier`] does.
-    pub fn barrier(&self) -> Result<(), Error> {
-        self.meeting.borrow_mut().barrier(self.team(), way(self.ranks.len() as u32))
-    }
-
-    /// Runs a barrier with a given algorithm in the slot, for measurements. All members ask for the
-    /// same one from their first barrier on. Later the group's algorithm is fixed, and this
-    /// argument is ignored.
-    ///
-    /// # Errors
-    ///
-    /// Fails as [`Group::barrier`] does.
-    #[doc(hidden)]
-    pub fn barrier_by(&self, way: BarrierAlgorithm) -> Result<(), Error> {
-        self.meeting.borrow_mut().barrier(self.team(), way)
-    }
-
-    /// Uses messages for barriers from now on, for measurements. All members must call this before
-    /// their first barrier.
-    #[doc(hidden)]
-    pub fn meet_by_messages(&self) {
-        self.meeting.borrow_mut().by_messages();
-    }
-
-    /// Broadcasts the root's `data` to every member.
-    ///
-    /// ```
-    /// # strait::World::run_in_process(4, |world| {
-    /// # let endpoint = world.endpoint();
-    /// # if ![1, 3].contains(&world.rank()) { return Ok(()); }
-    /// let group = endpoint.group(&[1, 3])?;
-    /// let mut rank = [world.rank()];
-    /// group.broadcast(&mut rank, 1)?;
-    /// assert_eq!(rank, [3], "place 1 is rank 3");
-    /// # Ok(()) }).unwrap();
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// Fails as [`Endpoint::broadcast`] does.
-    pub fn broadcast<T: NoUninit + AnyBitPattern>(
-        &self,
-        data: &mut [T],
-        root: u32,
-    ) -> Result<(), Error> {
-        broadcast(self.team(), data, root)
-    }
-
-    /// Combines the vectors of all members, as [`Endpoint::reduce`] does.
-    ///
-    /// ```
-    /// # strait::World::run_in_process(4, |world| {
-    /// # let endpoint = world.endpoint();
-    /// # if ![1, 3].contains(&world.rank()) { return Ok(()); }
-    /// # use strait::Op;
-    /// let group = endpoint.group(&[1, 3])?;
-    /// let mut sum = [world.rank()];
-    /// group.reduce(&mut sum, Op::Sum, 0)?;
-    /// if group.place() == 0 {
-    ///     assert_eq!(sum, [4]);
-    /// }
-    /// # Ok(()) }).unwrap();
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// Fails as [`Endpoint::reduce`] does.
-    pub fn reduce<T: Number>(&self, data: &mut [T], op: Op, root: u32) -> Result<(), Error> {
-        reduce(self.team(), data, op, root)
-    }
-
-    /// Combines the vectors of all members, with the result at all of them, as
-    /// [`Endpoint::allreduce`] does.
-    ///
-    /// ```
-    /// # strait::World::run_in_process(4, |world| {
-    /// # let endpoint = world.endpoint();
-    /// # if ![1, 3].contains(&world.rank()) { return Ok(()); }
-    /// # use strait::Op;
-    /// let group = endpoint.group(&[1, 3])?;
-    /// let mut sum = [world.rank()];
-    /// group.allreduce(&mut sum, Op::Sum)?;
-    /// assert_eq!(sum, [4]);
-    /// # Ok(()) }).unwrap();
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// Fails as [`Endpoint::reduce`] does.
-    pub fn allreduce<T: Number>(&self, data: &mut [T], op: Op) -> Result<(), Error> {
-        allreduce(self.team(), data, op)
-    }
-
-    fn team(&self) -> Team<'_> {
-        let members = Members::List(&self.ranks);
-        Team::new(self.endpoint.world(), self.endpoint.context(), self.tag, members, self.place)
-    }
-}
-
-impl Drop for Group<'_> {
-    fn drop(&mut self) {
-        let world = self.world();
-        self.meeting.get_mut().leave(&world.segment(), world.rank());
-    }
-}
-
 fn broadcast<T: NoUninit + AnyBitPattern>(
     team: Team<'_>,
     data: &mut [T],
     root: u32,
 ) -> Result<(), Error> {
-    team.check_root(root)?;
-    team.check_whole()?;
-    team.broadcast_all(bytes_mut(data), root).map_err(|error| team.blame(error))
+    run(team, Some(root), |team| team.broadcast_all(bytes_mut(data), root))
 }
 
-fn reduce<T: Number>(team: Team<'_>, data: &mut [T], op: Op, root: u32) -> Result<(), Error> {
-    team.check_root(root)?;
+/// Runs an operation by messages, unless its root does not exist or a member has died.
+#[inline(always)]
+fn run<'a>(
+    team: Team<'a>,
+    root: Option<u32>,
+    operation: impl FnOnce(Team<'a>) -> Result<(), Error>,
+) -> Result<(), Error> {
+    if let Some(root) = root {
+        team.check_root(root)?;
+    }
     team.check_whole()?;
-    team.reduce(data, Combine::new(op)?, root).map_err(|error| team.blame(error))
-}
-
-fn allreduce<T: Number>(team: Team<'_>, data: &mut [T], op: Op) -> Result<(), Error> {
-    team.check_whole()?;
-    team.allreduce(data, Combine::new(op)?).map_err(|error| team.blame(error))
+    operation(team).map_err(|error| team.blame(error))
 }

@@ -1,8 +1,11 @@
-//! The operations that a reduction applies to two numbers.
+//! The operations of reductions, on elements of a type and on bytes.
+
+use core::marker::PhantomData;
 
 use bytemuck::{AnyBitPattern, NoUninit};
 use strait_core::reduce::{self, Op};
 
+use super::scratch::ALIGN;
 use crate::CollectiveError;
 
 /// The numbers that can be reduced and accumulated: integers of 8 to 64 bits, `f32`, `f64`.
@@ -10,28 +13,127 @@ pub trait Number: NoUninit + AnyBitPattern + reduce::Reducible {}
 
 impl<T: NoUninit + AnyBitPattern + reduce::Reducible> Number for T {}
 
-/// One operation on vectors of one type.
+/// An operation of a reduction on elements of type `T`: an [`Op`], or a function of the program.
+///
+/// A function must be associative, and need not be commutative: the element of the lower place is
+/// always on the left (MPI-5.0 §6.9.5, `MPI_Op_create` with `commute = false`).
+///
+/// ```
+/// # strait::World::run_in_process(3, |world| {
+/// let group = world.endpoint().everyone();
+/// // The composition of the maps x -> a x + b, which is not commutative.
+/// let mut map = [[2_i64, world.rank().into()]];
+/// group.allreduce(&mut map, |f: [i64; 2], g: [i64; 2]| [f[0] * g[0], f[1] * g[0] + g[1]])?;
+/// assert_eq!(map, [[8, (0 * 2 + 1) * 2 + 2]]);
+/// # Ok(()) }).unwrap();
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no operation on `{T}`",
+    note = "an operation is an `Op` on numbers, or a function `Fn(T, T) -> T`"
+)]
+pub trait Reduction<T> {
+    /// Checks that the operation is defined for the type.
+    ///
+    /// # Errors
+    ///
+    /// [`CollectiveError::Operation`] when it is not.
+    fn check(&self) -> Result<(), CollectiveError> {
+        Ok(())
+    }
+
+    /// Replaces each element of `left` by the result of the operation on it and the element of
+    /// `right` in the same place.
+    fn combine(&self, left: &mut [T], right: &[T]);
+
+    /// Returns true if neither the order of the operands nor their grouping changes a bit of the
+    /// result. A group on several nodes may then combine on each node first.
+    fn is_exact(&self) -> bool {
+        false
+    }
+}
+
+impl<T: Number> Reduction<T> for Op {
+    fn check(&self) -> Result<(), CollectiveError> {
+        let defined = T::function(*self).is_some() && !self.is_of_accumulates();
+        if defined { Ok(()) } else { Err(CollectiveError::Operation { op: *self, of: T::NAME }) }
+    }
+
+    #[inline]
+    fn combine(&self, left: &mut [T], right: &[T]) {
+        // `check` has excluded an operation that is not defined.
+        let _ = T::combine(*self, left, right);
+    }
+
+    fn is_exact(&self) -> bool {
+        const { T::NAME.as_bytes()[0] != b'f' }
+    }
+}
+
+impl<T: Copy, F: Fn(T, T) -> T> Reduction<T> for F {
+    #[inline]
+    fn combine(&self, left: &mut [T], right: &[T]) {
+        for (left, right) in left.iter_mut().zip(right) {
+            *left = self(*left, *right);
+        }
+    }
+}
+
+/// An operation on vectors of bytes.
+///
+/// The vectors have whole elements. They begin at 64-byte boundaries, or at an element of a vector
+/// that the caller of the operation gave.
+pub trait Operator {
+    /// Returns the bytes of one element, at least 1.
+    fn element(&self) -> usize;
+
+    /// Returns true if neither order nor grouping changes a bit of the result.
+    fn is_exact(&self) -> bool;
+
+    /// Sets `mine = mine op theirs`. `theirs` has any content afterwards.
+    fn with_higher(&self, mine: &mut [u8], theirs: &mut [u8]);
+
+    /// Sets `mine = theirs op mine`. `theirs` has any content afterwards.
+    fn with_lower(&self, mine: &mut [u8], theirs: &mut [u8]);
+}
+
+/// A [`Reduction`] on elements of type `T` as an [`Operator`] on bytes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Combine<T>(fn(T, T) -> T);
+pub struct TypedOperator<T, R>(R, PhantomData<T>);
 
-impl<T: Number> Combine<T> {
-    pub(super) fn new(op: Op) -> Result<Self, CollectiveError> {
-        let function = T::function(op).filter(|_| !op.is_of_accumulates());
-        function.map(Self).ok_or(CollectiveError::Operation { op, of: T::NAME })
+impl<T: NoUninit + AnyBitPattern, R: Reduction<T>> TypedOperator<T, R> {
+    /// Returns the operator, for elements of type `T`.
+    ///
+    /// # Errors
+    ///
+    /// [`CollectiveError::Operation`] when the operation is not defined for the type.
+    pub fn new(reduction: R) -> Result<Self, CollectiveError> {
+        const { assert!(align_of::<T>() <= ALIGN && size_of::<T>() > 0) };
+        reduction.check()?;
+        Ok(Self(reduction, PhantomData))
+    }
+}
+
+impl<T: NoUninit + AnyBitPattern, R: Reduction<T>> Operator for TypedOperator<T, R> {
+    fn element(&self) -> usize {
+        size_of::<T>()
     }
 
-    /// Sets `mine[i] = mine[i] op theirs[i]`.
-    pub(super) fn with_higher(self, mine: &mut [T], theirs: &[T]) {
-        for (mine, theirs) in mine.iter_mut().zip(theirs) {
-            *mine = (self.0)(*mine, *theirs);
-        }
+    fn is_exact(&self) -> bool {
+        self.0.is_exact()
     }
 
-    /// Sets `mine[i] = theirs[i] op mine[i]`.
-    pub(super) fn with_lower(self, mine: &mut [T], theirs: &[T]) {
-        for (mine, theirs) in mine.iter_mut().zip(theirs) {
-            *mine = (self.0)(*theirs, *mine);
+    #[inline]
+    fn with_higher(&self, mine: &mut [u8], theirs: &mut [u8]) {
+        self.0.combine(bytemuck::cast_slice_mut(mine), bytemuck::cast_slice(theirs));
+    }
+
+    #[inline]
+    fn with_lower(&self, mine: &mut [u8], theirs: &mut [u8]) {
+        if self.0.is_exact() {
+            return self.with_higher(mine, theirs);
         }
+        self.0.combine(bytemuck::cast_slice_mut(theirs), bytemuck::cast_slice(mine));
+        mine.copy_from_slice(theirs);
     }
 }
 
@@ -41,22 +143,29 @@ mod tests {
 
     #[test]
     fn the_lower_place_stands_on_the_left() {
-        let left = Combine::<f64>(|a, _| a);
+        let left = TypedOperator::<f64, _>::new(|a, _| a).unwrap();
         let (mut higher, mut lower) = ([1.0], [1.0]);
-        left.with_higher(&mut higher, &[2.0]);
-        left.with_lower(&mut lower, &[2.0]);
+        left.with_higher(bytemuck::bytes_of_mut(&mut higher), bytemuck::bytes_of_mut(&mut [2.0]));
+        left.with_lower(bytemuck::bytes_of_mut(&mut lower), bytemuck::bytes_of_mut(&mut [2.0]));
         assert_eq!((higher, lower), ([1.0], [2.0]));
     }
 
     #[test]
     fn bits_of_floats_are_refused() {
-        let error = Combine::<f32>::new(Op::BitOr).unwrap_err();
+        let error = TypedOperator::<f32, _>::new(Op::BitOr).map(drop).unwrap_err();
         assert_eq!(error, CollectiveError::Operation { op: Op::BitOr, of: "f32" });
     }
 
     #[test]
     fn replace_is_refused() {
-        let error = Combine::<u8>::new(Op::Replace).unwrap_err();
+        let error = TypedOperator::<u8, _>::new(Op::Replace).map(drop).unwrap_err();
         assert_eq!(error, CollectiveError::Operation { op: Op::Replace, of: "u8" });
+    }
+
+    #[test]
+    fn sums_of_floats_depend_on_their_grouping() {
+        let is_exact = |op: &dyn Operator| op.is_exact();
+        assert!(!is_exact(&TypedOperator::<f64, _>::new(Op::Sum).unwrap()));
+        assert!(is_exact(&TypedOperator::<i64, _>::new(Op::Sum).unwrap()));
     }
 }

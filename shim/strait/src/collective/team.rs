@@ -3,16 +3,15 @@
 use bytemuck::{AnyBitPattern, NoUninit};
 use strait_core::buffer::Cursor;
 use strait_core::engine::{Bypass, Fault, Gone, Owner, Received, RequestId, SendMode, Sent, Want};
-use strait_core::layout::{Call, Wait};
+use strait_core::layout::{Call, RankSet, Wait};
 use strait_core::matching::Pattern;
 use strait_core::sync::spin_hint;
 use strait_core::wire::Key;
 use strait_platform::Rank;
 
-use super::operation::{Combine, Number};
+use super::scratch::Scratch;
 use crate::buffer::{part_of, part_of_mut};
 use crate::reserved::INTERNAL;
-use crate::world::meeting::Levels;
 use crate::{CollectiveError, Error, World};
 
 /// The members of an operation.
@@ -25,7 +24,7 @@ pub(super) enum Members<'a> {
 }
 
 impl Members<'_> {
-    fn count(self) -> u32 {
+    const fn count(self) -> u32 {
         match self {
             Self::All(ranks) => ranks,
             Self::List(ranks) => ranks.len() as u32,
@@ -52,6 +51,8 @@ pub(super) struct Team<'a> {
     /// group.
     all: Members<'a>,
     pub(super) place: u32,
+    /// Number of the window of which these are the members.
+    window: Option<u32>,
 }
 
 impl<'a> Team<'a> {
@@ -62,7 +63,12 @@ impl<'a> Team<'a> {
         members: Members<'a>,
         place: u32,
     ) -> Self {
-        Self { world, context, tag, members, all: members, place }
+        Self { world, context, tag, members, all: members, place, window: None }
+    }
+
+    /// Returns the same members, as those of a window.
+    pub(super) const fn of_window(self, window: Option<u32>) -> Self {
+        Self { window, ..self }
     }
 
     /// Returns a team of some members, this one among them, for a step of an operation of all.
@@ -79,7 +85,7 @@ impl<'a> Team<'a> {
         self.members.rank(place)
     }
 
-    pub(super) fn count(&self) -> u32 {
+    pub(super) const fn count(&self) -> u32 {
         self.members.count()
     }
 
@@ -91,8 +97,16 @@ impl<'a> Team<'a> {
     }
 
     /// Describes the wait of a member for a barrier in the segment.
-    pub(super) const fn barrier_wait(&self) -> Wait {
-        Wait { context: Some(self.context), ..Wait::new(Call::Barrier) }
+    pub(super) fn barrier_wait(&self) -> Wait {
+        let others = RankSet::of(self.others());
+        let tag = Some(self.tag).filter(|tag| *tag != 0);
+        let (context, window) = (Some(self.context), self.window);
+        Wait { context, tag, others, window, ..Wait::new(Call::Barrier) }
+    }
+
+    /// Describes the wait of a member for the other's vector in the segment.
+    pub(super) const fn exchange_wait(&self) -> Wait {
+        Wait { context: Some(self.context), ..Wait::new(Call::Collective) }
     }
 
     /// Returns true when all members are on one node, so that they can meet in its segment.
@@ -181,8 +195,28 @@ impl<'a> Team<'a> {
         Err(CollectiveError::Length { rank: source, found, expected }.into())
     }
 
+    /// Refuses a block of this member that has another length where it goes to.
+    pub(super) fn check_length(&self, expected: usize, found: usize) -> Result<(), Error> {
+        if found == expected {
+            return Ok(());
+        }
+        let rank = self.members.rank(self.place);
+        Err(CollectiveError::Length { rank, found, expected }.into())
+    }
+
+    /// Returns memory for what this member receives and combines.
+    pub(super) fn scratch(&self, bytes: usize) -> Scratch<'a> {
+        Scratch::new(&self.world.scratch, bytes)
+    }
+
     /// Sends to one place while it receives from another place, or the same one.
-    fn exchange(&self, data: &[u8], to: u32, buffer: &mut [u8], from: u32) -> Result<(), Error> {
+    pub(super) fn exchange(
+        &self,
+        data: &[u8],
+        to: u32,
+        buffer: &mut [u8],
+        from: u32,
+    ) -> Result<(), Error> {
         let sending = self.begin_send(data, to)?;
         let received = self.receive(buffer, from);
         match sending {
@@ -265,103 +299,6 @@ impl<'a> Team<'a> {
         }
         Ok(())
     }
-
-    /// Broadcasts from the root to all members; on several nodes, once to each node.
-    pub(super) fn broadcast_all(self, data: &mut [u8], root: u32) -> Result<(), Error> {
-        if self.is_on_one_node() {
-            self.broadcast(data, root)
-        } else {
-            Levels::new(self, root).broadcast(self, data)
-        }
-    }
-
-    /// Broadcasts from the root to all members, along a binomial tree.
-    pub(super) fn broadcast(&self, data: &mut [u8], root: u32) -> Result<(), Error> {
-        let count = self.count();
-        let absolute = |relative: u32| (relative + root) % count;
-        let relative = (self.place + count - root) % count;
-        // The lowest bit leads to the parent. The bits below it lead to the children, those with
-        // most descendants first.
-        let mut bit = match relative {
-            0 => count.next_power_of_two(),
-            place => place & place.wrapping_neg(),
-        };
-        if relative != 0 {
-            self.receive(data, absolute(relative - bit))?;
-        }
-        while bit > 1 {
-            bit /= 2;
-            if relative + bit < count {
-                self.send(data, absolute(relative + bit))?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Reduces to place 0, and sends the result from there to the root. So the result does not
-    /// depend on the root.
-    pub(super) fn reduce<T: Number>(
-        &self,
-        data: &mut [T],
-        combine: Combine<T>,
-        root: u32,
-    ) -> Result<(), Error> {
-        self.reduce_to_first(data, combine)?;
-        match self.place {
-            _ if root == 0 => Ok(()),
-            0 => self.send(bytes(data), root),
-            place if place == root => self.receive(bytes_mut(data), 0),
-            _ => Ok(()),
-        }
-    }
-
-    /// Reduces along a binomial tree to place 0. The pairs are always the same, with lower places
-    /// on the left, and so is the result.
-    fn reduce_to_first<T: Number>(&self, data: &mut [T], combine: Combine<T>) -> Result<(), Error> {
-        let mut theirs = vec![T::zeroed(); data.len()];
-        let mut bit = 1;
-        while bit < self.count() {
-            if self.place & bit != 0 {
-                return self.send(bytes(data), self.place - bit);
-            }
-            if self.place + bit < self.count() {
-                self.receive(bytes_mut(&mut theirs), self.place + bit)?;
-                combine.with_higher(data, &theirs);
-            }
-            bit *= 2;
-        }
-        Ok(())
-    }
-
-    /// Reduces for all members. Recursive doubling combines the same pairs as `reduce_to_first`,
-    /// each on both sides at once.
-    pub(super) fn allreduce<T: Number>(
-        &self,
-        data: &mut [T],
-        combine: Combine<T>,
-    ) -> Result<(), Error> {
-        if !self.count().is_power_of_two() {
-            self.reduce_to_first(data, combine)?;
-            return self.broadcast_all(bytes_mut(data), 0);
-        }
-        let mut theirs = vec![T::zeroed(); data.len()];
-        let mut bit = 1;
-        while bit < self.count() {
-            let partner = self.place ^ bit;
-            self.exchange(bytes(data), partner, bytes_mut(&mut theirs), partner)?;
-            if partner > self.place {
-                combine.with_higher(data, &theirs);
-            } else {
-                combine.with_lower(data, &theirs);
-            }
-            bit *= 2;
-        }
-        Ok(())
-    }
-}
-
-fn bytes<T: NoUninit>(data: &[T]) -> &[u8] {
-    bytemuck::must_cast_slice(data)
 }
 
 pub(super) fn bytes_mut<T: NoUninit + AnyBitPattern>(data: &mut [T]) -> &mut [u8] {

@@ -51,6 +51,36 @@ pub enum CollectiveError {
         /// Length of this rank's data in bytes.
         expected: usize,
     },
+    /// The vector cannot be divided among the members.
+    Uneven {
+        /// Length of the vector in bytes.
+        bytes: usize,
+        /// Number of members of the group.
+        members: u32,
+    },
+    /// There is not one range for each member.
+    Blocks {
+        /// Number of ranges that were given.
+        found: usize,
+        /// Number of members of the group.
+        members: u32,
+    },
+    /// The range of a member does not lie in the vector.
+    Block {
+        /// Place of the member.
+        place: u32,
+        /// First element of the range.
+        start: usize,
+        /// Element after the last one of the range.
+        end: usize,
+        /// Number of elements of the vector.
+        room: usize,
+    },
+    /// Another member than the root contributes in place.
+    InPlace {
+        /// Place of the root.
+        root: u32,
+    },
     /// The operation is not defined for numbers of this type.
     Operation {
         /// The operation.
@@ -86,6 +116,24 @@ impl fmt::Display for CollectiveError {
                 f,
                 "rank {rank} takes part with {found} bytes, this rank with {expected}: every \
                  member must give the same length, and call the same operations in the same order"
+            ),
+            Self::Uneven { bytes, members } => write!(
+                f,
+                "{bytes} bytes cannot be divided among {members} members: the vector has as many \
+                 elements of each member"
+            ),
+            Self::Blocks { found, members } => write!(
+                f,
+                "{found} ranges were given for {members} members: give one range for each place"
+            ),
+            Self::Block { place, start, end, room } => write!(
+                f,
+                "the range {start}..{end} of place {place} does not lie in the vector, which has \
+                 {room} elements"
+            ),
+            Self::InPlace { root } => write!(
+                f,
+                "only the root, place {root}, contributes in place: other members give a slice"
             ),
             Self::Operation { op, of } => write!(f, "{op:?} is not defined for {of}"),
         }

@@ -1,11 +1,11 @@
 //! The creation of the networks of a job.
 
-use strait_core::layout::{Call, Segment, Wait, WaitRecord};
+use strait_core::layout::{Call, Segment, Wait};
 use strait_core::ring::{Design, LinkConfig};
 use strait_hca::DeviceChoice;
 use strait_hca::soft::SoftMode;
 use strait_platform::boot::{self, KeyValueStore, PeerAddress};
-use strait_platform::record::WaitRecorder;
+use strait_platform::record::{RecordPlace, WaitRecorder};
 use strait_platform::sleep::Sleep;
 use strait_platform::{Nodes, Rank};
 
@@ -52,14 +52,14 @@ pub(crate) fn of_process(
     rank: Rank,
     nodes: &Nodes,
     store: &mut dyn KeyValueStore,
-    record: &WaitRecord,
+    record: RecordPlace<'_>,
     deaths_are_told: bool,
 ) -> Result<OptionalNetwork, Error> {
     if nodes.count() <= 1 {
         return Ok(None);
     }
     let mut record = WaitRecorder::new(record);
-    record.renew(Wait::new(Call::Start), 0);
+    record.renew_alone(Wait::new(Call::Start));
     let Some(resources) = NetworkResources::of_process(choice, store, rank, nodes)? else {
         return Ok(None);
     };

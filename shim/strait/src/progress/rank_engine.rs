@@ -81,6 +81,7 @@ impl RankEngine {
         fn is_transferring() -> bool;
         fn take_status(ticket: Ticket) -> Option<Status>;
         fn has_work_outside_lines() -> bool;
+        fn has_unexpected() -> bool;
         fn others_have_lines(source: Rank) -> bool;
         fn serve_context(source: Rank, context: u32) -> Result<bool, ProgressError>;
         fn is_told_to_keep(destination: Rank) -> bool;

@@ -3,7 +3,8 @@
 use core::cell::RefCell;
 use core::task::Poll;
 
-use strait_core::layout::{Call, Wait};
+use strait_core::layout::{Call, RankSet, RequestWait, Wait};
+use strait_core::matching::ANY_SOURCE;
 
 use super::Request;
 use crate::{Error, World};
@@ -254,10 +255,27 @@ fn world_of<'r>(requests: &[Request<'r>]) -> Option<&'r World> {
 /// not.
 fn wait_of(call: Call, requests: &[Request<'_>]) -> Wait {
     let of = requests.iter().filter(|request| !request.told).count() as u32;
-    let mut open = requests.iter().filter(|request| !request.operation.is_over());
-    let first = open.next().map_or(Wait::new(call), |one| one.operation.wait_of(one.world));
-    let left = open.count() as u32 + 1;
-    Wait { call, over: Some((of.saturating_sub(left), of)), ..first }
+    let open = requests.iter().filter(|request| !request.operation.is_over());
+    let left = open.clone().count() as u32;
+    let over = Some((of.saturating_sub(left), of));
+    Wait { over, ..wait_for_one_of(call, open.map(|one| one.operation.wait_of(one.world))) }
+}
+
+/// Describes a wait for one of several operations by the waits for each.
+#[must_use]
+pub fn wait_for_one_of(call: Call, waits: impl Iterator<Item = Wait>) -> Wait {
+    let (mut requests, mut others) = ([None; RequestWait::MOST], Some(RankSet::default()));
+    let mut first = None;
+    for (number, wait) in waits.enumerate() {
+        first.get_or_insert(wait);
+        if let Some(place) = requests.get_mut(number) {
+            *place = Some(RequestWait::from(wait));
+        }
+        let peer = wait.peer.filter(|peer| *peer != ANY_SOURCE);
+        others = others.zip(peer).and_then(|(set, peer)| set.with(peer));
+    }
+    let first = first.unwrap_or(Wait::new(call));
+    Wait { call, requests, others, ..first }
 }
 
 /// Makes the first complete request inactive, and returns its index.

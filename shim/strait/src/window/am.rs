@@ -137,7 +137,7 @@ impl Window<'_> {
             return Ok(());
         }
         let waited = self.world.wait_until(
-            || Wait::on(Call::WindowFlush, remote.rank),
+            || Wait { peer: Some(remote.rank), ..self.wait_in(Call::WindowFlush) },
             || {
                 // The order matters: the target's last acknowledgement comes before its end.
                 let lost = self.loss_of_handler(remote);

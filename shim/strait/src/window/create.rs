@@ -104,7 +104,7 @@ impl<'world> Group<'world> {
         let (epochs, until_poll) =
             (RefCell::new(Epochs::new(self.ranks().len() as u32)), Cell::new(FLUSHES_PER_POLL));
         let own_up_to = Cell::new(env::accumulate_max()?);
-        let (group, block) = (self.again(), own.block_words);
+        let (group, block) = (self.for_window(), own.block_words);
         let (parts, passive, theirs) = parts?;
         if let Some((id, theirs)) = baseline.zip(theirs) {
             id.open(self, theirs, part, block);

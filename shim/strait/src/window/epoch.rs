@@ -1,7 +1,7 @@
 //! Active synchronisation: fence; post, start, complete, wait (MPI-4.1 §12.5.1 and §12.5.2).
 
 use strait_core::engine::Fault;
-use strait_core::layout::{Call, Wait};
+use strait_core::layout::{Call, RankSet, Wait};
 use strait_core::rma::{Record, WindowBlock};
 use strait_core::sync::{Step, finish_look, reached};
 
@@ -357,11 +357,18 @@ impl Window<'_> {
         Ok(true)
     }
 
+    /// Describes a wait in a call on this window.
+    pub(super) fn wait_in(&self, call: Call) -> Wait {
+        Wait { window: self.group.window(), ..Wait::new(call) }
+    }
+
     /// Describes the wait for the end of the exposure epoch: for an origin that has not completed.
     fn exposure_wait(&self) -> Wait {
         let Epochs { exposure, .. } = &*self.epochs.borrow();
         let rank = |place: &u32| self.parts[*place as usize].rank;
-        Wait { peer: exposure.places.last().map(rank), ..Wait::new(Call::WindowWait) }
+        let others = RankSet::of(exposure.places.iter().map(rank));
+        let peer = exposure.places.last().map(rank);
+        Wait { peer, others, ..self.wait_in(Call::WindowWait) }
     }
 
     /// Returns the loss of an origin of the exposure epoch that will not complete any more.
@@ -398,7 +405,8 @@ impl Window<'_> {
             finish_look();
         }
         if !posted {
-            let what = || Wait::on(Call::WindowStart, self.parts[target as usize].rank);
+            let peer = Some(self.parts[target as usize].rank);
+            let what = || Wait { peer, ..self.wait_in(Call::WindowStart) };
             self.world.wait_until(what, || {
                 let loss = self.loss_of(target);
                 if pair.is_posted(posts) { Some(Ok(())) } else { loss.map(Err) }

@@ -1,6 +1,8 @@
 //! The options of a window, and what follows from those of all members.
 
-use strait_core::lock::{FixedMode, Follow, Hysteresis, LockMode, Policy};
+use strait_core::lock::{
+    FixedMode, Follow, History, Hysteresis, LockCosts, LockMode, MeasuredCost, Policy,
+};
 
 use crate::{Error, LockDesign, WindowDesign, env};
 
@@ -51,6 +53,15 @@ pub enum LockPolicy {
     Hysteresis(u32),
     /// [`FixedMode`] in this mode.
     Pinned(LockMode),
+    /// [`History`]: when this number of requests found the wrong mode, of the last ones.
+    History {
+        /// Number of requests that found the wrong mode.
+        least: u32,
+        /// Number of requests that are remembered, at most 64.
+        of: u32,
+    },
+    /// [`MeasuredCost`] with these costs.
+    Cost(LockCosts),
 }
 
 impl LockPolicy {
@@ -59,6 +70,8 @@ impl LockPolicy {
             Self::Follow => Box::new(Follow),
             Self::Hysteresis(after) => Box::new(Hysteresis::new(after)),
             Self::Pinned(mode) => Box::new(FixedMode(mode)),
+            Self::History { least, of } => Box::new(History::new(least, of)),
+            Self::Cost(costs) => Box::new(MeasuredCost::new(costs)),
         }
     }
 }

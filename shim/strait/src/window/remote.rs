@@ -26,7 +26,7 @@ impl Window<'_> {
         mut what: impl FnMut(&mut Lane, &mut JobDevice) -> Result<Option<R>, LaneError>,
     ) -> Result<R, Error> {
         let asked = self.world.wait_until(
-            || Wait::on(Call::WindowFlush, remote.rank),
+            || Wait { peer: Some(remote.rank), ..self.wait_in(Call::WindowFlush) },
             || {
                 let asked = self.world.with_network(|network| {
                     network.poll();

@@ -101,7 +101,8 @@ impl Window<'_> {
     /// Packs a record for the member in `place`, and waits while too many bytes wait there.
     fn pack(&self, place: u32, record: Record, data: &[u8]) -> Result<(), Error> {
         let pack = || self.with_records(|all, id| all.pack(id, place, record, data));
-        let what = || Wait::on(Call::WindowFlush, self.rank_of(place));
+        let peer = Some(self.rank_of(place));
+        let what = || Wait { peer, ..self.wait_in(Call::WindowFlush) };
         let packed = self.world.wait_until(what, || match self.loss_of(place) {
             Some(fault) => Some(Err(fault.into())),
             None => pack().then_some(Ok(())),
@@ -144,7 +145,8 @@ impl Window<'_> {
         if self.baseline.is_none() {
             return Ok(());
         }
-        let what = || Wait::on(Call::WindowFlush, self.rank_of(place));
+        let peer = Some(self.rank_of(place));
+        let what = || Wait { peer, ..self.wait_in(Call::WindowFlush) };
         self.world.wait_until(what, || {
             // The order matters: the target's last answer comes before its end.
             let loss = self.loss_of(place);
@@ -158,7 +160,7 @@ impl Window<'_> {
     pub(super) fn close_baseline(&self) -> Result<(), Error> {
         let is_idle = || self.with_records(|all, id| all.is_idle(id));
         if self.baseline.is_some() {
-            let what = || Wait::new(Call::WindowFree);
+            let what = || self.wait_in(Call::WindowFree);
             self.world.wait_until(what, || is_idle().then_some(()))?;
         }
         self.with_records(Baselines::close);

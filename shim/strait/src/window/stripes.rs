@@ -142,12 +142,12 @@ impl Window<'_> {
         offset: usize,
     ) -> Result<Guard<'a>, Error> {
         let segment = self.world.segment();
-        let mut record = WaitRecorder::new(&segment.rank_block(self.world.rank()).waiting);
+        let mut record = WaitRecorder::new(self.world.record_place());
         let has_ended = |rank| {
             if rank >= segment.ranks() {
                 return Err(Corrupt::Holder { found: rank });
             }
-            record.renew(Wait::on(Call::Accumulate, rank), 0);
+            record.renew_alone(Wait::on(Call::Accumulate, rank));
             Ok(liveness::has_ended(&segment.rank_block(rank).liveness))
         };
         let guard = lock::acquire(block.stripe(offset), self.world.rank(), has_ended)?;

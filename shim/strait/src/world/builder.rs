@@ -5,6 +5,7 @@ use strait_core::layout::SegmentConfig;
 use strait_core::ring::Design;
 use strait_hca::DeviceChoice;
 use strait_platform::boot::{self, BootError, KeyValueStore};
+use strait_platform::record::RecordPlace;
 use strait_platform::{Nodes, Rank};
 
 use super::World;
@@ -201,7 +202,7 @@ impl WorldBuilder {
         let cpus = env::cpus()?;
         let boot::Membership { rank, nodes, map, mut store, deaths_are_told } = join()?;
         let (kind, lent) = ((device, ring), store.as_mut());
-        let record = &map.rank_block(rank).waiting;
+        let record = RecordPlace::of(&map, rank);
         let network = networks::of_process(kind, rank, &nodes, lent, record, deaths_are_told)?;
         let mut world =
             World::new(std::sync::Arc::new(map), rank, nodes, store, network, cpus, tuning)?;
@@ -241,6 +242,9 @@ impl WorldBuilder {
     /// Returns these settings, with those of the environment in place of the program's.
     fn under_environment(self) -> Result<Self, Error> {
         env::check()?;
+        if let Some(mode) = env::record_asked()? {
+            mode.choose();
+        }
         Ok(Self {
             tuning: env::tuning_over(self.tuning)?,
             device: env::hca()?.or(self.device),

@@ -15,15 +15,26 @@ use crate::CollectiveError;
 
 /// Returns the tag of a group of these ranks. It is at least 1, since the group of all ranks has 0.
 /// It is less than the highest tag, which lock managers use.
-fn tag(ranks: &[Rank]) -> u32 {
+fn tag(ranks: &[Rank], edition: u32) -> u32 {
     // One step of FNV-1a.
-    let mix = |hash: u32, rank: &Rank| (hash ^ rank).wrapping_mul(0x0100_0193);
-    ranks.iter().fold(0x811c_9dc5, mix) % (TAG_MAX - 1) + 1
+    let mix = |hash: u32, number: u32| (hash ^ number).wrapping_mul(0x0100_0193);
+    let start = if edition == 0 { 0x811c_9dc5 } else { mix(0x811c_9dc5, edition) };
+    ranks.iter().copied().fold(start, mix) % (TAG_MAX - 1) + 1
 }
 
-/// The members of the groups that this rank has, by context and tag.
+/// The groups that this rank has, by context and tag.
 #[derive(Debug, Default)]
-pub(crate) struct GroupRegistry(HashMap<(u32, u32), Weak<[Rank]>>);
+pub(crate) struct GroupRegistry {
+    groups: HashMap<(u32, u32), Registered>,
+    /// The highest edition of a group of this rank.
+    editions: u32,
+}
+
+#[derive(Debug)]
+struct Registered {
+    members: Weak<[Rank]>,
+    edition: u32,
+}
 
 impl GroupRegistry {
     /// Adds a group in this context. Returns its members, which equal groups share, and its tag.
@@ -32,20 +43,38 @@ impl GroupRegistry {
         context: u32,
         ranks: &[Rank],
     ) -> Result<(Rc<[Rank]>, u32), CollectiveError> {
+        self.add_edition(context, ranks, 0)
+    }
+
+    /// Adds a group whose messages differ from those of the groups of the same members with other
+    /// editions.
+    pub(crate) fn add_edition(
+        &mut self,
+        context: u32,
+        ranks: &[Rank],
+        edition: u32,
+    ) -> Result<(Rc<[Rank]>, u32), CollectiveError> {
         // The table grows to at most twice the number of groups that live.
-        if self.0.len().is_power_of_two() {
-            self.0.retain(|_, members| members.strong_count() > 0);
+        if self.groups.len().is_power_of_two() {
+            self.groups.retain(|_, group| group.members.strong_count() > 0);
         }
-        let tag = tag(ranks);
-        let members = match self.0.get(&(context, tag)).and_then(Weak::upgrade) {
-            Some(other) if *other != *ranks => {
-                return Err(CollectiveError::SameTag { context, tag });
-            }
-            Some(equal) => equal,
+        self.editions = self.editions.max(edition);
+        let tag = tag(ranks, edition);
+        let found = self.groups.get(&(context, tag));
+        let found = found.and_then(|group| Some((group.edition, group.members.upgrade()?)));
+        let members = match found {
+            Some((other, equal)) if other == edition && *equal == *ranks => equal,
+            Some(_) => return Err(CollectiveError::SameTag { context, tag }),
             None => Rc::from(ranks),
         };
-        self.0.insert((context, tag), Rc::downgrade(&members));
+        let registered = Registered { members: Rc::downgrade(&members), edition };
+        self.groups.insert((context, tag), registered);
         Ok((members, tag))
+    }
+
+    /// Returns the highest edition of a group of this rank so far.
+    pub(crate) const fn editions(&self) -> u32 {
+        self.editions
     }
 }
 
@@ -80,9 +109,18 @@ mod tests {
     }
 
     #[test]
+    fn editions_of_a_group_have_names_of_their_own() {
+        let mut registry = GroupRegistry::default();
+        let (_first, plain) = registry.add(7, &FIRST).unwrap();
+        let (_second, other) = registry.add_edition(7, &FIRST, 3).unwrap();
+        assert_ne!(plain, other);
+        assert_eq!(registry.editions(), 3);
+    }
+
+    #[test]
     fn dropped_groups_take_no_room() {
         let mut registry = GroupRegistry::default();
         (0..1000).for_each(|context| drop(registry.add(context, &FIRST).unwrap()));
-        assert!(registry.0.len() <= 2, "{} entries", registry.0.len());
+        assert!(registry.groups.len() <= 2, "{} entries", registry.groups.len());
     }
 }

@@ -4,7 +4,7 @@
 use core::ptr::NonNull;
 
 use strait_core::layout::Segment;
-use strait_core::shm::{Barrier, BarrierSlot, Seats};
+use strait_core::shm::{Barrier, BarrierSlot, Exchange, Seats};
 use strait_platform::Rank;
 
 /// The means by which the members of a group meet.
@@ -13,8 +13,11 @@ pub(crate) enum MeetingPoint {
     /// The members have not met yet; the first barrier agrees on the means.
     #[default]
     Nowhere,
-    /// Messages, because there was no slot.
-    Messages,
+    /// Messages, because there was no slot. The members look for one again now and then.
+    Messages {
+        /// Number of barriers by messages, or `None` if the members do not look for a slot.
+        barriers: Option<u32>,
+    },
     /// Meeting points on several nodes.
     Nodes(Places),
     /// Words in the segment.
@@ -27,6 +30,7 @@ pub(crate) struct GroupBarrier {
     pub(crate) slot: NonNull<BarrierSlot>,
     pub(crate) number: u32,
     pub(crate) barrier: Barrier,
+    pub(crate) exchange: Exchange,
     pub(crate) until_progress: u32,
     /// True after a barrier has failed.
     pub(crate) gave_up: bool,
@@ -56,7 +60,7 @@ impl MeetingPoint {
         match core::mem::take(self) {
             Self::Slot(GroupBarrier { number, .. }) => seats(segment, rank).leave(number),
             Self::Nodes(mut places) => places.on_node.leave(segment, rank),
-            Self::Nowhere | Self::Messages => {}
+            Self::Nowhere | Self::Messages { .. } => {}
         }
     }
 }

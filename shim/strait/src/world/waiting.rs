@@ -1,10 +1,11 @@
 //! The wait loop of a world, which also learns of ranks that died or left.
 
 use strait_core::engine::{Outcome, Owner, RequestId, Status};
-use strait_core::layout::{Call, Life, Liveness, Wait};
+use strait_core::layout::{Call, EventKind, Life, Liveness, UnexpectedSummary, Wait};
 use strait_core::sync::{finish_look, spin_hint};
+use strait_core::wire::Key;
 use strait_platform::backoff::{Backoff, Next, POLLS_PER_PROGRESS, POLLS_PER_QUEUE};
-use strait_platform::record::{self, WaitRecorder};
+use strait_platform::record::{RecordPlace, WaitRecorder};
 
 use super::World;
 use crate::Error;
@@ -34,10 +35,37 @@ impl Drop for InsideMark<'_> {
     }
 }
 
-/// The wait record of a loop that makes progress itself.
-#[derive(Debug)]
-pub(crate) struct LoopRecord<'a> {
+/// The record of one wait, with the events of its begin and its end.
+struct RecordedWait<'a> {
+    world: &'a World,
     recorder: WaitRecorder<'a>,
+}
+
+impl<'a> RecordedWait<'a> {
+    const fn new(world: &'a World, recorder: WaitRecorder<'a>) -> Self {
+        Self { world, recorder }
+    }
+
+    #[cold]
+    fn renew(&mut self, wait: Wait, turns: u64) {
+        let unexpected = self.world.tell_observers(wait.peer);
+        if self.recorder.renew(wait, turns, &unexpected) {
+            self.world.note_wait(EventKind::WaitBegan, wait);
+        }
+    }
+}
+
+impl Drop for RecordedWait<'_> {
+    fn drop(&mut self) {
+        if self.recorder.has_written() {
+            self.world.note_wait(EventKind::WaitEnded, Wait::new(Call::Request));
+        }
+    }
+}
+
+/// The wait record of a loop that makes progress itself.
+pub(crate) struct LoopRecord<'a> {
+    record: RecordedWait<'a>,
     turns: u64,
 }
 
@@ -50,8 +78,10 @@ impl World {
 
     /// Makes progress like [`World::poll`], for a call that does not wait for `what`.
     pub(crate) fn poll_for(&self, what: impl Fn() -> Wait) -> Result<(), Error> {
-        let record = &self.map.rank_block(self.rank).waiting;
-        self.progress_and_check(what, |wait| record::write_once(record, wait))
+        self.progress_and_check(what, |wait| {
+            let unexpected = self.tell_observers(wait.peer);
+            self.record_place().write_once(wait, &unexpected);
+        })
     }
 
     /// Makes progress like [`World::poll`], in a loop that waits for `what`. `record` lasts as long
@@ -62,13 +92,37 @@ impl World {
         what: impl Fn() -> Wait,
     ) -> Result<(), Error> {
         record.turns += 1;
-        self.progress_and_check(what, |wait| record.recorder.renew(wait, record.turns))
+        self.progress_and_check(what, |wait| record.record.renew(wait, record.turns))
     }
 
     /// Returns the record of a loop that waits by calls of [`World::poll_in_loop`].
     pub(crate) fn record_of_loop(&self) -> LoopRecord<'_> {
-        let recorder = WaitRecorder::new(&self.map.rank_block(self.rank).waiting);
-        LoopRecord { recorder, turns: 0 }
+        LoopRecord { record: self.recorded_wait(), turns: 0 }
+    }
+
+    fn recorded_wait(&self) -> RecordedWait<'_> {
+        RecordedWait::new(self, WaitRecorder::new(self.record_place()))
+    }
+
+    /// Returns the places in which this rank records its waits.
+    pub(crate) fn record_place(&self) -> RecordPlace<'_> {
+        RecordPlace::of(&self.map, self.rank)
+    }
+
+    /// Copies the engine's counters to the segment, and describes the messages that no receive has
+    /// taken: those of the rank that is waited for first.
+    fn tell_observers(&self, awaited: Option<u32>) -> UnexpectedSummary {
+        let engine = self.lock_progress();
+        engine.publish_counts();
+        engine.unexpected_summary(awaited)
+    }
+
+    /// Records an event of a wait, if events are recorded.
+    fn note_wait(&self, kind: EventKind, wait: Wait) {
+        // A tag and a context as the record has them, with the top bits for "any" and "none".
+        let key = Key::new(wait.context.unwrap_or(0), wait.tag.unwrap_or(u32::MAX));
+        let peer = wait.peer.unwrap_or(u32::MAX);
+        self.lock_progress().note(kind, peer, key, wait.call as u64);
     }
 
     /// Makes progress. When it is time to look for ranks that have died, it calls `write` with
@@ -128,7 +182,7 @@ impl World {
         let mut backoff = Backoff::new(self.spin).checked_at(self.checked.get());
         let segment = self.segment();
         let mut inside = None;
-        let mut record = WaitRecorder::new(&segment.rank_block(self.rank).waiting);
+        let mut record = self.recorded_wait();
         loop {
             if let Some(found) = look() {
                 return Ok(found);
@@ -197,7 +251,7 @@ impl World {
     #[inline]
     pub(crate) fn serve_lines_until<T>(&self, look: impl Fn() -> Option<T>) -> Option<T> {
         let engine = &self.engine;
-        if engine.has_thread() || engine.is_transferring() {
+        if engine.has_thread() || engine.is_transferring() || self.serves_windows() {
             return None;
         }
         for poll in 0..self.spin.polls() {

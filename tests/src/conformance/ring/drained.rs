@@ -1,6 +1,6 @@
 //! Checks the promise of [`Link::drain`](strait_core::ring::Link::drain).
 
-use super::{Mesh, Rig};
+use strait_sim::{Mesh, Rig};
 
 /// Puts bytes from rank 0 to rank 1 and drains. Then they are in rank 1's memory, without a further
 /// wait. The mesh has room for 300 bytes, and sends none of them as a large part.

@@ -3,8 +3,8 @@
 
 use strait_core::hca::WorkError;
 
-use super::mesh::{Mesh, Rig};
 use super::streams::{Stream, Traffic};
+use strait_sim::{Mesh, Rig};
 
 /// Plays traffic until some of it has moved, lets `strike` break the link between two ranks, and
 /// plays on until every stream has ended.

@@ -3,7 +3,7 @@
 use strait_core::hca::Hca;
 use strait_core::ring::WakeupSource;
 
-use super::mesh::{Mesh, Rig};
+use strait_sim::{Mesh, Rig};
 
 /// Words go from rank 0 to rank 1, which sleeps before each. `wait` sleeps until the device's event
 /// has arrived, and returns whether it did.

@@ -3,8 +3,8 @@
 use fastrand::Rng;
 use strait_core::ring::LinkError;
 
-use super::mesh::{Mesh, Rig};
 use crate::payload;
+use strait_sim::{Mesh, Rig};
 
 /// The bytes from one rank to another.
 #[derive(Debug)]

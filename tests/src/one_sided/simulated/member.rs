@@ -16,8 +16,8 @@ use strait_core::rma::{
 
 use super::work::Work;
 use super::{Kind, Spot, part_length};
-use crate::conformance::ring::Block as Memory;
-use crate::sim::{Device, Fabric};
+use strait_sim::Block as Memory;
+use strait_sim::{Device, Fabric};
 
 /// A member and its remaining work.
 pub(super) struct Member {

@@ -21,9 +21,9 @@ use strait_core::rma::{LaneError, OPERAND_BUFFER_BYTES, SLOT, WindowBlock};
 use super::phase::{Call, Ends, Load, NUMBERS, Phase};
 use super::play::judge;
 use crate::payload;
-use crate::sim::{Fabric, Model};
 use change::{Act, Change};
 use member::Member;
+use strait_sim::{Fabric, Model};
 use work::Work;
 
 /// The result of a step: `Some(true)` at the end, and `None` if nothing can be done now.

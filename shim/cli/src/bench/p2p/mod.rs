@@ -2,6 +2,7 @@
 
 pub(crate) mod bandwidth;
 mod barrier;
+mod collective;
 mod depth;
 mod halo;
 pub(crate) mod latency;
@@ -12,6 +13,7 @@ mod rendezvous;
 use super::benchmark::{BenchGroup, entry};
 use bandwidth::BandwidthBench;
 use barrier::BarrierBench;
+use collective::CollectiveBench;
 use depth::DepthBench;
 use halo::HaloBench;
 use latency::LatencyBench;
@@ -27,6 +29,7 @@ pub(super) const GROUP: BenchGroup = BenchGroup {
         entry::<BandwidthBench>("bandwidth"),
         entry::<RateBench>("rate"),
         entry::<BarrierBench>("barrier"),
+        entry::<CollectiveBench>("collective"),
         entry::<HaloBench>("halo"),
         entry::<DepthBench>("depth"),
         entry::<OverlapBench>("overlap"),

@@ -20,3 +20,11 @@ pub(crate) struct WindowServers {
     /// The windows by messages.
     pub(crate) baselines: Baselines,
 }
+
+impl WindowServers {
+    /// Returns whether messages may come that only a round of progress serves.
+    #[inline]
+    pub(crate) const fn is_open(&self) -> bool {
+        self.lock_managers.is_open() || self.baselines.is_open()
+    }
+}

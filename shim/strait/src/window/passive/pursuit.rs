@@ -1,6 +1,6 @@
 //! The steps of a member to get a lock.
 
-use strait_core::layout::{Call, Corrupt, Wait};
+use strait_core::layout::{Call, Corrupt, RankSet, Wait};
 use strait_core::lock::{
     Attempt, AttemptOutcome, Coding, Hybrid, LockMode, LockRequest, LockState, LockType, LockWords,
     Mcs, WordAccess,
@@ -217,15 +217,33 @@ impl Window<'_> {
         }
     }
 
-    /// Describes the wait for the lock of `target`: for the holder where the word names it,
-    /// otherwise for the target.
+    /// Describes the wait for the lock of `target`: for the holder, or the holders that share it,
+    /// where words name them.
     fn lock_wait(&self, target: u32, blame: Blame) -> Wait {
-        let place = match blame {
-            Blame::Word(LockState::One(place)) | Blame::Queue(Some(place)) => place,
-            _ => target,
+        let rank = |place: u32| self.group.ranks().get(place as usize).copied();
+        let (peer, others) = match blame {
+            Blame::Word(LockState::One(place)) | Blame::Queue(Some(place)) => {
+                let holder = rank(place);
+                (holder, RankSet::of(holder))
+            }
+            _ => (None, self.sharers(target)),
         };
-        let rank = self.group.ranks().get(place as usize).copied();
-        Wait { peer: rank, ..Wait::new(Call::WindowLock) }
+        Wait { peer, others, target: rank(target), ..self.wait_in(Call::WindowLock) }
+    }
+
+    /// Returns the other members that share the target's lock, if this member can see them.
+    fn sharers(&self, target: u32) -> Option<RankSet> {
+        let mut sharers = RankSet::default();
+        for (place, rank) in (0..).zip(self.group.ranks()) {
+            match self.lock_word(target, LockWords::share_offset(place)).ok()? {
+                Reached::Near(word) if word.access(WordAccess::Read) != 0 => {
+                    sharers = sharers.with(*rank)?;
+                }
+                Reached::Near(_) => {}
+                Reached::Far(_) => return None,
+            }
+        }
+        (sharers != RankSet::default()).then_some(sharers)
     }
 
     /// Watches over all members where no word names the holders.
@@ -353,7 +371,8 @@ impl Window<'_> {
         }
         let answer = || self.answer_of(target);
         let answered = if wait {
-            let what = || Wait::on(Call::WindowLock, self.group.ranks()[target as usize]);
+            let peer = Some(self.group.ranks()[target as usize]);
+            let what = || Wait { peer, ..self.wait_in(Call::WindowLock) };
             let answered = self.world.wait_until(what, || {
                 // The order matters: an answer before the target's end counts.
                 let loss = self.loss_of(target);

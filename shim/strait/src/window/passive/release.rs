@@ -1,6 +1,6 @@
 //! Release of locks, and messages between members and lock managers.
 
-use strait_core::layout::{Call, Wait};
+use strait_core::layout::Call;
 use strait_core::lock::{
     Coding, LockMode, LockRequest, LockType, LockWords, McsRelease, McsStep, RemoteWord, WordAccess,
 };
@@ -137,7 +137,7 @@ impl Window<'_> {
                 .on_lock_manager(number, |lock_manager| lock_manager.is_idle())
                 .unwrap_or(true)
         };
-        let what = || Wait::new(Call::WindowFree);
+        let what = || self.wait_in(Call::WindowFree);
         self.world.wait_until(what, || is_idle().then_some(()))?;
         self.world.close_lock_manager(number);
         Ok(())

@@ -8,6 +8,7 @@ use std::thread;
 
 use strait_core::engine::Tuning;
 use strait_core::layout::{Call, Life, SegmentConfig, Wait};
+use strait_core::lock::{LockRequest, LockType};
 use strait_core::ring::Design;
 use strait_core::shm::Slumber;
 use strait_hca::DeviceChoice;
@@ -21,6 +22,9 @@ use strait_platform::sleep::testing::take_turns;
 
 use crate::World;
 use crate::network::ConnectionListener;
+use crate::progress::windows::lock_manager::WindowLockManager;
+use crate::progress::windows::lock_managers::WindowLockManagers;
+use crate::progress::windows::lock_message::{LockMessage, LockPayload};
 use crate::world::WOKEN_BY_LEAVING;
 
 /// Number of ranks, two on each node.
@@ -198,5 +202,45 @@ fn a_message_is_received_by_a_rank_that_does_not_poll() {
             endpoints[1].recv(&mut found, 0, tag).unwrap();
             assert_eq!(found, [sent]);
         }
+    }
+}
+
+/// A request for a window's lock comes by the same lines as other messages, and only a round of
+/// progress serves it. A rank that finds each of its messages at once must not go without.
+#[test]
+fn a_rank_that_finds_its_messages_in_lines_serves_its_windows() {
+    let ways: [fn(&World); 3] = [
+        |world| {
+            world.endpoint().recv(&mut [0_u64], 0, 7).unwrap();
+        },
+        |world| {
+            world.endpoint().recv(&mut [0_u64], crate::Source::Any, 7).unwrap();
+        },
+        |world| {
+            let endpoint = world.endpoint();
+            let mut number = [0_u64];
+            endpoint.scope(|scope| scope.irecv(&mut number, 0, 7)?.wait().map(drop)).unwrap();
+        },
+    ];
+    for (way, receive) in ways.into_iter().enumerate() {
+        let mut worlds = World::in_process(2).unwrap();
+        for (place, world) in (0..).zip(&mut worlds) {
+            world.spin = SpinLimits::new(2, 2);
+            let number = world.with_lock_managers(WindowLockManagers::next_number);
+            let lock_manager =
+                WindowLockManager::new(number, &[0, 1], place, [number; 2].into(), None);
+            world.with_lock_managers(|all| all.open(lock_manager));
+        }
+        let word = LockPayload::Request(LockRequest::Lock(LockType::Exclusive));
+        let message = LockMessage { word, manager: 1, place: 0 };
+        worlds[0].with_lock_managers(|all| all.say(1, message));
+        worlds[0].progress().unwrap();
+        for number in 0..4_u64 {
+            worlds[0].endpoint().send(&[number], 1, 7).unwrap();
+            receive(&worlds[1]);
+        }
+        worlds[0].progress().unwrap();
+        let answer = worlds[0].with_lock_managers(|all| all.manager(1).unwrap().take_answer(1));
+        assert!(answer.is_some(), "way {way}");
     }
 }

@@ -1,0 +1,224 @@
+// What two processors can do without any library: the limits of some rows of docs/patterns.md.
+//
+//   cc -O2 -pthread benches/limits.c -o target/limits && target/limits
+//
+// Two threads run, each bound to a processor, at real-time priority where the system allows it. Each
+// line of output is a case and its batches: the time of one message in nanoseconds, and in brackets
+// the time of a cache line from one processor to the other before the batch.
+//
+// - `stream`: messages of 1 KiB in one direction, through a ring of cache lines with a header for
+//   each message. `cached`: plain stores. `nt`: non-temporal stores, and a fence for each message.
+//   `nt by 4`: a fence for each four messages, which become visible together.
+// - `read`: one copy of 1 MiB by the kernel (`process_vm_readv`), made by one side alone. A message
+//   moves at this speed while one side computes.
+
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+#ifdef __SSE2__
+#include <immintrin.h>
+#endif
+
+enum {
+  LINE = 64,
+  MESSAGE = 1024,
+  SLOT = LINE + MESSAGE,
+  COUNT = 3200,
+  BATCHES = 9,
+  WARM_UP = 2,
+  ROUNDS = 400,
+  LARGE = 1 << 20,
+  RING = 1 << 20,
+  REAL_TIME = 50,
+};
+
+enum stores { CACHED, NON_TEMPORAL, BY_FOUR };
+
+static const char *const names[] = {"cached", "nt", "nt by 4"};
+
+static _Alignas(LINE) _Atomic uint64_t bounce, taken, finished;
+static _Alignas(LINE) char from[MESSAGE], to[MESSAGE];
+static char *ring, *large[2];
+static size_t slots;
+static enum stores stores;
+static pthread_barrier_t together;
+
+static double now(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
+}
+
+static void bind_to(size_t processor) {
+  cpu_set_t own;
+  CPU_ZERO(&own);
+  CPU_SET(processor, &own);
+  sched_setaffinity(0, sizeof own, &own);
+  struct sched_param real_time = {.sched_priority = REAL_TIME};
+  sched_setscheduler(0, SCHED_FIFO, &real_time);
+}
+
+// Bounces a line between the sides 0 and 1. Returns its time one way.
+static double line(uint64_t side) {
+  double start = now();
+  for (uint64_t turn = 1; turn <= 2 * ROUNDS; turn++) {
+    if (turn % 2 == side)
+      while (atomic_load_explicit(&bounce, memory_order_acquire) != turn) {
+      }
+    else
+      atomic_store_explicit(&bounce, turn, memory_order_release);
+  }
+  return (now() - start) / (2 * ROUNDS);
+}
+
+static _Atomic uint64_t *header(uint64_t number) {
+  return (_Atomic uint64_t *)(ring + number % slots * SLOT);
+}
+
+static void store(char *place) {
+#ifdef __SSE2__
+  if (stores != CACHED) {
+    for (size_t at = 0; at < MESSAGE; at += sizeof(__m128i))
+      _mm_stream_si128((__m128i *)(place + at), _mm_load_si128((const __m128i *)(from + at)));
+    return;
+  }
+#endif
+  memcpy(place, from, MESSAGE);
+}
+
+static void fence(void) {
+#ifdef __SSE2__
+  if (stores != CACHED)
+    _mm_sfence();
+#endif
+}
+
+static void send_all(uint64_t first) {
+  uint64_t group = stores == BY_FOUR ? 4 : 1;
+  for (uint64_t number = first; number < first + COUNT; number++) {
+    while (number >= slots + atomic_load_explicit(&taken, memory_order_acquire)) {
+    }
+    store((char *)header(number) + LINE);
+    if ((number + 1) % group != 0)
+      continue;
+    fence();
+    for (uint64_t one = number + 1 - group; one <= number; one++)
+      atomic_store_explicit(header(one), one + 1, memory_order_release);
+  }
+}
+
+static void receive_all(uint64_t first) {
+  uint64_t credit = slots / 4 ? slots / 4 : 1;
+  for (uint64_t number = first; number < first + COUNT; number++) {
+    while (atomic_load_explicit(header(number), memory_order_acquire) != number + 1) {
+    }
+    memcpy(to, (const char *)header(number) + LINE, MESSAGE);
+    // The compiler must not leave the copy out.
+    __asm__ volatile("" ::: "memory");
+    if ((number + 1) % credit == 0)
+      atomic_store_explicit(&taken, number + 1, memory_order_release);
+  }
+  atomic_store_explicit(&finished, first + COUNT, memory_order_release);
+}
+
+static void *receiver(void *unused) {
+  bind_to(1);
+  for (uint64_t batch = 0; batch < BATCHES; batch++) {
+    pthread_barrier_wait(&together);
+    line(1);
+    receive_all(batch * COUNT);
+    pthread_barrier_wait(&together);
+  }
+  return unused;
+}
+
+static void stream(size_t of_slots, enum stores by) {
+  slots = of_slots;
+  stores = by;
+  memset(ring, 0, RING);
+  taken = finished = 0;
+  pthread_t thread;
+  pthread_create(&thread, NULL, receiver, NULL);
+  printf("stream, ring of %zu KiB, %s:", slots * SLOT / 1024, names[by]);
+  for (uint64_t batch = 0; batch < BATCHES; batch++) {
+    bounce = 0;
+    pthread_barrier_wait(&together);
+    double bare = line(0), start = now();
+    send_all(batch * COUNT);
+    while (atomic_load_explicit(&finished, memory_order_acquire) != (batch + 1) * COUNT) {
+    }
+    if (batch >= WARM_UP)
+      printf(" %.0f (%.0f)", (now() - start) / COUNT, bare);
+    pthread_barrier_wait(&together);
+  }
+  pthread_join(thread, NULL);
+  printf("\n");
+}
+
+// The other side writes the message before each copy, as a program does.
+static void *writer(void *unused) {
+  bind_to(1);
+  for (int batch = 0; batch < BATCHES; batch++) {
+    pthread_barrier_wait(&together);
+    line(1);
+    memset(large[0], batch, LARGE);
+    pthread_barrier_wait(&together);
+    pthread_barrier_wait(&together);
+  }
+  return unused;
+}
+
+static void one_copy(void) {
+  pthread_t thread;
+  pthread_create(&thread, NULL, writer, NULL);
+  printf("read, 1 MiB:");
+  for (int batch = 0; batch < BATCHES; batch++) {
+    bounce = 0;
+    pthread_barrier_wait(&together);
+    double bare = line(0);
+    pthread_barrier_wait(&together);
+    struct iovec near = {large[1], LARGE}, far = {large[0], LARGE};
+    double start = now();
+    ssize_t bytes = process_vm_readv(getpid(), &near, 1, &far, 1, 0);
+    if (batch >= WARM_UP && bytes == LARGE)
+      printf(" %.0f (%.0f)", now() - start, bare);
+    pthread_barrier_wait(&together);
+  }
+  pthread_join(thread, NULL);
+  printf("\n");
+}
+
+static char *memory(size_t bytes) {
+  void *start = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (start == MAP_FAILED)
+    return NULL;
+  memset(start, 1, bytes);
+  return start;
+}
+
+int main(void) {
+  ring = memory(RING);
+  large[0] = memory(LARGE);
+  large[1] = memory(LARGE);
+  if (!ring || !large[0] || !large[1])
+    return 1;
+  bind_to(0);
+  pthread_barrier_init(&together, NULL, 2);
+  static const size_t rings[] = {3, 16, 64};
+  for (size_t i = 0; i < sizeof rings / sizeof *rings; i++) {
+    stream(rings[i], CACHED);
+    stream(rings[i], NON_TEMPORAL);
+    if (rings[i] >= 16)
+      stream(rings[i], BY_FOUR);
+  }
+  one_copy();
+  return 0;
+}

@@ -1,0 +1,16 @@
+//! The designs of window locks in virtual time, with as many nodes and processors as the papers
+//! have.
+//!
+//! The state machines of `strait_core::lock` run as they ship. Accesses, messages and waits take
+//! the time of a model, [`Costs`].
+
+pub(crate) mod cluster;
+mod member;
+mod scenarios;
+pub(crate) mod state;
+
+pub use scenarios::{
+    apart, complexity, contention, delay, migration, neighbours, nodes, overhead, pairs_on_nodes,
+    ring, target_computes, tasks, windows,
+};
+pub use state::Costs;

@@ -1,0 +1,400 @@
+//! The events in virtual time: devices and lock managers act between the turns of ranks.
+
+use std::collections::{BTreeMap, BinaryHeap};
+
+use core::cmp::Reverse;
+
+use strait::LockDesign;
+use strait_core::lock::{
+    Coding, HybridWord, LockManager, LockMember, LockMode, LockRequest, LockState as Held,
+    LockType, LockWord, McsWord, Migration, MigrationStep, WordAccess,
+};
+
+use crate::Wire;
+
+/// Costs besides those of the wire, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub struct Costs {
+    /// The cards.
+    pub wire: Wire,
+    /// An access of a processor to a line that another processor accessed last.
+    pub line: u64,
+    /// An access to a line that the processor accessed last itself.
+    pub own_line: u64,
+    /// A message on a node, one way.
+    pub message: u64,
+    /// Time of a manager for each request.
+    pub serve: u64,
+    /// Time until a sleeping manager is awake.
+    pub wake: u64,
+    /// The unit of back-off at words for processors, and at words for devices.
+    pub units: [u64; 2],
+    /// The longest back-off, in units.
+    pub backoff: u32,
+    /// Time until a polling manager has a processor again, where the threads of a node need more
+    /// processors than it has: about half a time slice.
+    pub slice: u64,
+}
+
+impl Costs {
+    /// The costs with the cards of `Wire::INFINIBAND_2004`, for which an atomic takes as long as a
+    /// read. The other values are assumed. A request costs a manager a poll, matching and two locks
+    /// of a library with threads. A wake-up costs an interrupt and a context switch.
+    pub const OF_2004: Self = Self {
+        wire: Wire::INFINIBAND_2004,
+        line: 200,
+        own_line: 20,
+        message: 500,
+        serve: 2_000,
+        wake: 15_000,
+        units: [500, 12_400],
+        backoff: 64,
+        slice: 0,
+    };
+
+    /// The costs on nodes with more polling threads than processors. Half a time slice of 1 ms is
+    /// assumed.
+    pub const OVERSUBSCRIBED: Self = Self { slice: 500_000, ..Self::OF_2004 };
+
+    /// The costs without any back-off.
+    pub const WITHOUT_BACKOFF: Self = Self { units: [0, 0], backoff: 1, ..Self::OF_2004 };
+
+    /// The costs with the back-off that the library uses at all words.
+    pub const WITH_SHORT_BACKOFF: Self = Self { units: [500, 500], ..Self::OF_2004 };
+}
+
+/// A word of the lock of one target in one window.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) enum Word {
+    Cpu,
+    Network,
+    Last,
+    Sharers,
+    Flag(u32),
+    Next(u32),
+    /// The tag of the window itself.
+    Tag,
+}
+
+impl From<McsWord> for Word {
+    fn from(word: McsWord) -> Self {
+        match word {
+            McsWord::Lock => Self::Last,
+            McsWord::Sharers => Self::Sharers,
+            McsWord::Flag(place) => Self::Flag(place),
+            McsWord::Next(place) => Self::Next(place),
+        }
+    }
+}
+
+/// The lock of a target in a window.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) struct Lock {
+    pub(crate) window: u32,
+    pub(crate) target: u32,
+}
+
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) enum Answer {
+    /// The lock is held; true: in network mode.
+    Granted(bool),
+    Elsewhere,
+}
+
+/// The rank or device that waits for the result of an access.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(super) enum Asker {
+    Rank(u32),
+    Manager,
+    None,
+}
+
+/// An access as an event: a compare-and-swap, or else an addition, a read or a write.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Access {
+    pub(super) lock: Lock,
+    pub(super) word: Word,
+    pub(super) op: WordAccess,
+    pub(super) asker: Asker,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Event {
+    Turn(u32),
+    /// A request arrives at the device of a node.
+    Arrive(u32, Access),
+    Perform(Access),
+    Found(Lock, u64),
+    /// A request arrives at its manager.
+    Come(Lock, u32, LockRequest),
+    Serve(Lock, u32, LockRequest),
+    Work(Lock),
+}
+
+struct Desk {
+    manager: LockManager<Vec<LockMember>>,
+    current: Option<(u32, Migration)>,
+    /// Whether the rank waits for its device.
+    asks: bool,
+    moved: u64,
+}
+
+/// A word, the processor that accessed its line last, and the end of that access.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Line {
+    word: u64,
+    pub(super) owner: u32,
+    pub(super) free: u64,
+}
+
+pub(crate) struct State {
+    pub(crate) costs: Costs,
+    pub(crate) design: LockDesign,
+    /// The node of each rank.
+    nodes: Vec<u32>,
+    pub(crate) now: u64,
+    serial: u64,
+    events: BinaryHeap<Reverse<(u64, u64)>>,
+    bodies: BTreeMap<u64, Event>,
+    pub(super) turn: Option<u32>,
+    pub(super) lines: BTreeMap<(Lock, Word), Line>,
+    lock_managers: BTreeMap<Lock, Desk>,
+    /// The time until which each device, and each rank's manager, is busy.
+    devices: Vec<u64>,
+    managers: Vec<u64>,
+    /// The ranks that are outside the library, and the requests that arrived for their managers
+    /// meanwhile.
+    pub(super) outside: Vec<bool>,
+    pub(super) missed: Vec<Vec<Event>>,
+    pub(super) parked: Vec<bool>,
+    pub(super) found: Vec<u64>,
+    pub(super) answers: Vec<Option<Answer>>,
+    /// Requests to devices, and messages to and from managers, for each rank.
+    pub(crate) messages: Vec<u64>,
+}
+
+impl State {
+    pub(super) fn new(costs: Costs, design: LockDesign, nodes: Vec<u32>, windows: u32) -> Self {
+        let ranks = nodes.len();
+        let mut state = Self {
+            costs,
+            design,
+            now: 0,
+            serial: 0,
+            events: BinaryHeap::new(),
+            bodies: BTreeMap::new(),
+            turn: None,
+            lines: BTreeMap::new(),
+            lock_managers: BTreeMap::new(),
+            devices: vec![0; ranks],
+            managers: vec![0; ranks],
+            outside: vec![false; ranks],
+            missed: vec![Vec::new(); ranks],
+            parked: vec![false; ranks],
+            found: vec![0; ranks],
+            answers: vec![None; ranks],
+            messages: vec![0; ranks],
+            nodes,
+        };
+        let targets = 0..ranks as u32;
+        let locks = (0..windows)
+            .flat_map(|window| targets.clone().map(move |target| Lock { window, target }));
+        locks.for_each(|lock| state.open(lock));
+        (0..ranks as u32).for_each(|rank| state.at(0, Event::Turn(rank)));
+        state.hand_over();
+        state
+    }
+
+    pub(super) fn at(&mut self, due: u64, event: Event) {
+        self.serial += 1;
+        self.events.push(Reverse((due, self.serial)));
+        self.bodies.insert(self.serial, event);
+    }
+
+    /// Handles events until it is a rank's turn.
+    pub(super) fn hand_over(&mut self) {
+        self.turn = None;
+        while let Some(Reverse((due, serial))) = self.events.pop() {
+            self.now = due;
+            match self.bodies.remove(&serial) {
+                Some(Event::Turn(rank)) => {
+                    self.turn = Some(rank);
+                    return;
+                }
+                Some(event) => self.handle(event),
+                None => {}
+            }
+        }
+    }
+
+    pub(super) fn is_near(&self, one: u32, other: u32) -> bool {
+        self.nodes[one as usize] == self.nodes[other as usize]
+    }
+
+    /// Returns the time of a message.
+    pub(super) fn way(&self, one: u32, other: u32) -> u64 {
+        if self.is_near(one, other) { self.costs.message } else { self.costs.wire.write }
+    }
+
+    /// Creates the words of a lock.
+    fn open(&mut self, lock: Lock) {
+        let size = self.nodes.len() as u32;
+        let hybrid = self.design == LockDesign::Hybrid;
+        let coding = if hybrid { Coding::Ranks { size } } else { Coding::Signed };
+        let free = if hybrid { Held::Elsewhere(0) } else { Held::Free };
+        let mut words = vec![Word::Cpu, Word::Network, Word::Last, Word::Sharers, Word::Tag];
+        words.extend((0..size).flat_map(|place| [Word::Flag(place), Word::Next(place)]));
+        for word in words {
+            let word_of = if word == Word::Network { coding.word(free) } else { 0 };
+            let line = Line { word: word_of, owner: u32::MAX, free: 0 };
+            self.lines.insert((lock, word), line);
+        }
+        let manager = LockManager::new(vec![LockMember::default(); size as usize]);
+        self.lock_managers.insert(lock, Desk { manager, current: None, asks: false, moved: 0 });
+    }
+
+    pub(super) fn change(&mut self, lock: Lock, word: Word, op: WordAccess) -> u64 {
+        let there = self.lines.get_mut(&(lock, word)).unwrap();
+        let atomic = LockWord::new(there.word);
+        let found = atomic.access(op);
+        there.word = atomic.access(WordAccess::Read);
+        found
+    }
+
+    /// Reads a word of a rank's own memory.
+    pub(crate) fn look(&self, lock: Lock, word: Word) -> u64 {
+        self.lines[&(lock, word)].word
+    }
+
+    /// Writes a word of a rank's own memory.
+    pub(crate) fn set(&mut self, lock: Lock, word: Word, op: WordAccess) {
+        self.change(lock, word, op);
+    }
+
+    /// Hands a request of a rank to its device.
+    pub(super) fn leave(&mut self, rank: u32, at: u32, access: Access) {
+        let node = self.nodes[rank as usize] as usize;
+        let begin = self.now.max(self.devices[node]);
+        self.devices[node] = begin + self.costs.wire.gap;
+        let Wire { read, write, .. } = self.costs.wire;
+        let way = if let WordAccess::Write(_) = access.op { write } else { read / 2 };
+        self.at(begin + way, Event::Arrive(self.nodes[at as usize], access));
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Turn(_) => {}
+            Event::Arrive(node, access) => {
+                let device = &mut self.devices[node as usize];
+                let begin = self.now.max(*device);
+                *device = begin + self.costs.wire.gap;
+                self.at(begin, Event::Perform(access));
+            }
+            Event::Perform(access) => self.perform(access),
+            Event::Found(lock, found) => {
+                let lock_manager = self.lock_managers.get_mut(&lock).unwrap();
+                lock_manager.asks = false;
+                lock_manager.current.as_mut().unwrap().1.handle(found);
+                self.work(lock);
+            }
+            Event::Come(lock, origin, request) => self.come(lock, origin, request),
+            Event::Serve(lock, origin, request) => {
+                let lock_manager = self.lock_managers.get_mut(&lock).unwrap();
+                lock_manager.manager.handle(origin, request).unwrap();
+                if (request, self.design) == (LockRequest::Unlock, LockDesign::Hybrid) {
+                    let release = Coding::Signed.release(LockType::Exclusive, origin);
+                    self.change(lock, Word::Cpu, release);
+                }
+                self.work(lock);
+            }
+            Event::Work(lock) => self.work(lock),
+        }
+    }
+
+    fn perform(&mut self, Access { lock, word, op, asker }: Access) {
+        let found = self.change(lock, word, op);
+        let Wire { read, poll, .. } = self.costs.wire;
+        let due = self.now + read - read / 2;
+        match asker {
+            Asker::Rank(rank) => {
+                self.found[rank as usize] = found;
+                self.at(due, Event::Turn(rank));
+            }
+            Asker::Manager => self.at(due, Event::Found(lock, found)),
+            Asker::None => {}
+        }
+        if let Word::Flag(place) | Word::Next(place) = word
+            && core::mem::take(&mut self.parked[place as usize])
+        {
+            self.at(self.now + poll, Event::Turn(place));
+        }
+    }
+
+    fn come(&mut self, lock: Lock, origin: u32, request: LockRequest) {
+        let target = lock.target as usize;
+        let has_thread = matches!(self.design, LockDesign::Thread | LockDesign::Event);
+        if self.outside[target] && !has_thread {
+            return self.missed[target].push(Event::Come(lock, origin, request));
+        }
+        let idle = self.now >= self.managers[target];
+        let begin = match self.design {
+            LockDesign::Event if idle => self.now + self.costs.wake,
+            LockDesign::Thread if idle => self.now + self.costs.slice,
+            _ => self.now,
+        };
+        let done = begin.max(self.managers[target]) + self.costs.serve;
+        self.managers[target] = done;
+        self.at(done, Event::Serve(lock, origin, request));
+    }
+
+    /// Lets a manager grant the requests that it can.
+    fn work(&mut self, lock: Lock) {
+        let size = self.nodes.len() as u32;
+        loop {
+            let lock_manager = self.lock_managers.get_mut(&lock).unwrap();
+            if lock_manager.asks {
+                return;
+            }
+            if lock_manager.current.is_none() {
+                let Some((origin, lock_type)) = lock_manager.manager.first() else { return };
+                let moves = Some(lock_manager.moved + 1);
+                let migration = Migration::new(origin, lock_type, lock.target, size, moves);
+                lock_manager.current = Some((origin, migration));
+            }
+            let (origin, migration) = lock_manager.current.unwrap();
+            let answer = match migration.step() {
+                _ if self.design != LockDesign::Hybrid => Answer::Granted(false),
+                MigrationStep::Access(HybridWord::Cpu, op) => {
+                    let found = self.change(lock, Word::Cpu, op);
+                    let current = self
+                        .lock_managers
+                        .get_mut(&lock)
+                        .and_then(|lock_manager| lock_manager.current.as_mut());
+                    current.unwrap().1.handle(found);
+                    continue;
+                }
+                MigrationStep::Access(HybridWord::Network, op) => {
+                    lock_manager.asks = true;
+                    let access = Access { lock, word: Word::Network, op, asker: Asker::Manager };
+                    return self.leave(lock.target, lock.target, access);
+                }
+                MigrationStep::Blocked(_) => {
+                    lock_manager.current.as_mut().unwrap().1.again();
+                    return self.at(self.now + self.costs.line, Event::Work(lock));
+                }
+                MigrationStep::Granted(mode) => Answer::Granted(mode == LockMode::Network),
+                MigrationStep::Elsewhere => Answer::Elsewhere,
+                MigrationStep::Corrupt(found) => panic!("no member writes {found:#x}"),
+            };
+            lock_manager.current = None;
+            lock_manager.moved += u64::from(answer == Answer::Granted(true));
+            match answer {
+                Answer::Granted(false) => lock_manager.manager.grant(origin),
+                _ => lock_manager.manager.dismiss(origin),
+            }
+            self.answers[origin as usize] = Some(answer);
+            let due = self.now + self.costs.wire.post + self.way(lock.target, origin);
+            self.at(due, Event::Turn(origin));
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Latency and bandwidth of the designs of the RDMA channel on the cards of `[RdmaChannel04]`, and
+//! of the bare cards.
+
+mod crowd;
+mod pair;
+mod raw;
+mod reads;
+
+use strait_core::ring::{Design, LinkConfig};
+
+use super::{Fabric, Model, Step};
+use pair::Pair;
+use raw::Raw;
+
+pub use crowd::{crowd_by_messages, crowd_by_writes};
+pub use reads::{BareRequest, bare_bandwidth};
+
+/// The next operation of a rank, with the length of its message in bytes.
+#[derive(Clone, Copy, Debug)]
+enum Op {
+    Put(usize),
+    Get(usize),
+}
+
+/// Two ranks with their lists of operations and their positions.
+trait Play {
+    /// Continues `op` as far as possible now. Returns `None` if it made no progress, and
+    /// `Some(true)` if it is complete.
+    fn go_on(&mut self, rank: u32, op: Op, next: Option<Op>) -> Option<bool>;
+
+    /// Takes completions, and after the last operation does the remaining work. Returns `None` if
+    /// it made no progress, and `Some(true)` if all work is complete.
+    fn settle(&mut self, rank: u32) -> Option<bool>;
+
+    /// Plays both ranks' operations and returns their time in nanoseconds.
+    fn play(&mut self, fabric: &Fabric, ops: [&[Op]; 2]) -> u64 {
+        let mut at = [0; 2];
+        fabric.play(|rank| {
+            let (ops, at) = (ops[rank as usize], &mut at[rank as usize]);
+            let Some(op) = ops.get(*at) else {
+                return match self.settle(rank) {
+                    Some(true) => Step::Finished,
+                    Some(false) => Step::Moved,
+                    None => Step::Waits,
+                };
+            };
+            match self.go_on(rank, *op, ops.get(*at + 1).copied()) {
+                Some(done) => {
+                    *at += usize::from(done);
+                    Step::Moved
+                }
+                None => Step::Waits,
+            }
+        })
+    }
+}
+
+/// Returns the one-way time of a message of `bytes` in nanoseconds: half of a round trip.
+fn latency(play: &mut impl Play, fabric: &Fabric, bytes: usize) -> f64 {
+    let rounds = if bytes < 4096 { 100 } else { 2 };
+    let lead = [Op::Put(bytes), Op::Get(bytes)].repeat(rounds);
+    let follow = [Op::Get(bytes), Op::Put(bytes)].repeat(rounds);
+    play.play(fabric, [&lead, &follow]) as f64 / (2 * rounds) as f64
+}
+
+/// Returns the bandwidth in megabytes per second, with windows of messages in one direction, each
+/// window answered by a byte.
+fn bandwidth(play: &mut impl Play, fabric: &Fabric, bytes: usize) -> f64 {
+    let window = ((4 << 20) / bytes).clamp(1, 64);
+    let mut lead = vec![Op::Put(bytes); window];
+    lead.push(Op::Get(1));
+    let mut follow = vec![Op::Get(bytes); window];
+    follow.push(Op::Put(1));
+    let time = play.play(fabric, [&lead, &follow]);
+    (window * bytes) as f64 * 1e3 / time as f64
+}
+
+/// Figures of messages of one length.
+#[derive(Clone, Copy, Debug)]
+pub struct Rates {
+    /// Time of a message one way, in microseconds.
+    pub latency_us: f64,
+    /// Megabytes per second.
+    pub bandwidth_mb_s: f64,
+}
+
+impl Rates {
+    fn of(play: &mut impl Play, fabric: &Fabric, bytes: usize) -> Self {
+        let latency_us = latency(play, fabric, bytes) / 1e3;
+        Self { latency_us, bandwidth_mb_s: bandwidth(play, fabric, bytes) }
+    }
+
+    /// Plays bare RDMA writes of `bytes` bytes.
+    #[must_use]
+    pub fn of_bare_writes(bytes: usize) -> Self {
+        let fabric = Fabric::new(1, 2, Model::of_2004());
+        Self::of(&mut Raw::new(&fabric, bytes), &fabric, bytes)
+    }
+
+    /// Plays a link with this configuration. `ordered_bytes`: whether the cards write the bytes of
+    /// a request in ascending order.
+    #[must_use]
+    pub fn of_link(config: LinkConfig, bytes: usize, ordered_bytes: bool) -> Self {
+        let mut model = Model::of_2004();
+        model.capabilities.ordered_bytes = ordered_bytes;
+        Self::of_model(model, config, bytes)
+    }
+
+    /// Plays a link between cards of this model.
+    #[must_use]
+    pub fn of_model(model: Model, config: LinkConfig, bytes: usize) -> Self {
+        let fabric = Fabric::new(1, 2, model);
+        Self::of(&mut Pair::new(fabric.clone(), config), &fabric, bytes)
+    }
+
+    /// Plays each design, in the order of the paper.
+    #[must_use]
+    pub fn of_designs(bytes: usize, ordered_bytes: bool) -> [Self; 5] {
+        let of = |design| Self::of_link(LinkConfig::new(design), bytes, ordered_bytes);
+        Design::ALL.map(of)
+    }
+}

@@ -1,0 +1,86 @@
+//! Allgather.
+
+use super::choice::BRUCK_ALLGATHER;
+use crate::Error;
+use crate::collective::blocks::{Blocks, keep};
+use crate::collective::team::Team;
+
+impl Team<'_> {
+    /// Gathers the members' blocks in `all` at every member. `own` is `None` when this member's
+    /// block is in place.
+    pub(in crate::collective) fn allgather(
+        &self,
+        own: Option<&[u8]>,
+        all: &mut [u8],
+        blocks: Blocks<'_>,
+    ) -> Result<(), Error> {
+        keep(own, &mut all[blocks.range(self.place)]);
+        if self.count() > 2 && blocks.total(self.count()) <= BRUCK_ALLGATHER {
+            self.allgather_doubling(all, blocks)
+        } else {
+            self.allgather_ring(all, blocks)
+        }
+    }
+
+    /// Passes each block on around a ring.
+    pub(super) fn allgather_ring(&self, all: &mut [u8], blocks: Blocks<'_>) -> Result<(), Error> {
+        let count = self.count();
+        let (to, from) = (self.absolute(1, self.place), self.absolute(count - 1, self.place));
+        for step in 1..count {
+            let sent = (self.place + count - (step - 1)) % count;
+            let received = (self.place + count - step) % count;
+            let (sent, received) = two_of(all, blocks.range(sent), blocks.range(received));
+            self.exchange(sent, to, received, from)?;
+        }
+        Ok(())
+    }
+
+    /// Doubles the number of blocks that each member has in every step (Bruck). A member keeps them
+    /// in the order of the places from its own on.
+    fn allgather_doubling(&self, all: &mut [u8], blocks: Blocks<'_>) -> Result<(), Error> {
+        let count = self.count();
+        let mut scratch = self.scratch(blocks.total(count));
+        let turned = scratch.bytes();
+        let length = |step| blocks.length(self.absolute(step, self.place));
+        let mut have = 1;
+        let mut end = length(0);
+        turned[..end].copy_from_slice(&all[blocks.range(self.place)]);
+        while have < count {
+            let more = have.min(count - have);
+            let sent = (0..more).map(length).sum::<usize>();
+            let received = (have..have + more).map(length).sum::<usize>();
+            let (known, unknown) = turned.split_at_mut(end);
+            let (to, from) =
+                (self.absolute(count - have, self.place), self.absolute(have, self.place));
+            self.exchange(&known[..sent], to, &mut unknown[..received], from)?;
+            have += more;
+            end += received;
+        }
+        let mut rest: &[u8] = turned;
+        for step in 0..count {
+            let (block, after) = rest.split_at(length(step));
+            if step > 0 {
+                all[blocks.range(self.absolute(step, self.place))].copy_from_slice(block);
+            }
+            rest = after;
+        }
+        Ok(())
+    }
+}
+
+/// Returns a range of `all` to read and another to write. An overlap, which the caller's ranges
+/// have if they are wrong, ends the first one early or makes it empty.
+fn two_of(
+    all: &mut [u8],
+    read: core::ops::Range<usize>,
+    write: core::ops::Range<usize>,
+) -> (&[u8], &mut [u8]) {
+    if read.start < write.start {
+        let (before, after) = all.split_at_mut(write.start);
+        (&before[read.start..read.end.min(write.start)], &mut after[..write.len()])
+    } else {
+        let (before, after) = all.split_at_mut(write.end);
+        let start = read.start.max(write.end);
+        (&after[start - write.end..read.end.max(start) - write.end], &mut before[write])
+    }
+}

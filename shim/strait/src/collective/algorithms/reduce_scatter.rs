@@ -1,0 +1,59 @@
+//! Reduce-scatter.
+
+use super::choice::REDUCE_SCATTER_PAIRWISE;
+use crate::Error;
+use crate::collective::blocks::Blocks;
+use crate::collective::operation::Operator;
+use crate::collective::team::Team;
+
+impl Team<'_> {
+    /// Reduces for all members, and leaves each member's block of the result at the start of its
+    /// `data`. The rest of `data` is undefined afterwards.
+    pub(in crate::collective) fn reduce_scatter(
+        &self,
+        data: &mut [u8],
+        blocks: Blocks<'_>,
+        op: &dyn Operator,
+    ) -> Result<(), Error> {
+        if data.len() >= REDUCE_SCATTER_PAIRWISE {
+            return self.reduce_scatter_pairwise(data, blocks, op);
+        }
+        self.allreduce(data, op)?;
+        data.copy_within(blocks.range(self.place), 0);
+        Ok(())
+    }
+
+    /// Receives all members' vectors of this member's block, and combines them in the order of
+    /// other reductions.
+    fn reduce_scatter_pairwise(
+        &self,
+        data: &mut [u8],
+        blocks: Blocks<'_>,
+        op: &dyn Operator,
+    ) -> Result<(), Error> {
+        let (count, own) = (self.count(), blocks.length(self.place));
+        let mut scratch = self.scratch(count as usize * own);
+        let all = scratch.bytes();
+        let vector = |place: u32| place as usize * own..(place as usize + 1) * own;
+        for step in 0..count {
+            let (to, from) =
+                (self.absolute(step, self.place), self.absolute(count - step, self.place));
+            let (sent, received) = (&data[blocks.range(to)], &mut all[vector(from)]);
+            if step == 0 {
+                received.copy_from_slice(sent);
+            } else {
+                self.exchange(sent, to, received, from)?;
+            }
+        }
+        let mut bit = 1;
+        while bit < count {
+            for left in (0..count - bit).step_by(2 * bit as usize) {
+                let (before, after) = all.split_at_mut(vector(left + bit).start);
+                op.with_higher(&mut before[vector(left)], &mut after[..own]);
+            }
+            bit *= 2;
+        }
+        data[..own].copy_from_slice(&all[..own]);
+        Ok(())
+    }
+}
