@@ -34,6 +34,7 @@ pub(crate) const UNIFIED: c_int = 2;
 
 pub(crate) const ERR_OP: c_int = 9;
 pub(crate) const ERR_TYPE: c_int = 3;
+pub(crate) const ERR_LOCKTYPE: c_int = 47;
 pub(crate) const ERR_RMA_SYNC: c_int = 50;
 pub(crate) const ERR_RMA_RANGE: c_int = 55;
 pub(crate) const ERR_RMA_ATTACH: c_int = 56;

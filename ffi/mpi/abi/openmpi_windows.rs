@@ -49,6 +49,7 @@ pub(crate) const UNIFIED: c_int = 0;
 
 pub(crate) const ERR_OP: c_int = 10;
 pub(crate) const ERR_TYPE: c_int = 3;
+pub(crate) const ERR_LOCKTYPE: c_int = 37;
 pub(crate) const ERR_RMA_SYNC: c_int = 47;
 pub(crate) const ERR_RMA_RANGE: c_int = 68;
 pub(crate) const ERR_RMA_ATTACH: c_int = 69;

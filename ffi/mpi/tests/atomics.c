@@ -1,5 +1,6 @@
 // Accumulates of each kind of type and operation, with verified results.
 #include "check.h"
+#include <stdint.h>
 
 enum { TURNS = 200 };
 

@@ -40,7 +40,9 @@ unsafe fn fetch_and_op(
         return Ok(());
     }
     let basic = front.windows.basics.find(front, to.datatype)?;
-    let Some(operation) = operation(op) else { return Err(Refusal::Arguments) };
+    let Some(operation) = operation(op) else {
+        return Err(Refusal::Class(abi::windows::ERR_OP));
+    };
     let there = to.locate(front, win)?;
     if let Operation::Known(op) = operation {
         // SAFETY: the program passes places of one element each.
@@ -177,7 +179,7 @@ unsafe fn compare_and_swap(
             Kind::U32 => swap::<u32>(win, all, &there),
             Kind::I64 => swap::<i64>(win, all, &there),
             Kind::U64 => swap::<u64>(win, all, &there),
-            Kind::F32 | Kind::F64 => return Err(Refusal::Arguments),
+            Kind::F32 | Kind::F64 => return Err(Refusal::Class(abi::windows::ERR_TYPE)),
             Kind::Other => return swap_under_lock(front, win, all, &there),
         }
     };

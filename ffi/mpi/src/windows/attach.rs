@@ -16,12 +16,14 @@ use crate::front::host::{Address, Count};
 ///
 /// The program keeps the memory until it detaches it, or frees the window.
 unsafe fn attach(win: &Win, base: Address, size: Count) -> Result<(), Refusal> {
-    let Ok(length) = usize::try_from(size) else { return Err(Refusal::Arguments) };
+    let Ok(length) = usize::try_from(size) else {
+        return Err(Refusal::Class(abi::ERR_RMA_ATTACH));
+    };
     if !win.is_dynamic() {
         return Err(Refusal::Class(abi::ERR_RMA_FLAVOR));
     }
     let Some(base) = NonNull::new(base.cast()) else {
-        return if length == 0 { Ok(()) } else { Err(Refusal::Arguments) };
+        return if length == 0 { Ok(()) } else { Err(Refusal::Class(abi::ERR_RMA_ATTACH)) };
     };
     // SAFETY: the caller guarantees it (contract of `attach`).
     unsafe { win.window.attach_over(base, length) }?;

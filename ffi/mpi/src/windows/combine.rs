@@ -67,7 +67,7 @@ impl Combination<'_> {
     /// Has the host combine elements without gaps between them.
     fn reduce(&self, flat: &FlatType, found: &mut [u8]) -> Result<(), Refusal> {
         let count = found.len() / flat.size.max(1);
-        let number = c_int::try_from(count).map_err(|_| Refusal::Arguments)?;
+        let number = c_int::try_from(count).map_err(|_| Refusal::Class(abi::ERR_COUNT))?;
         let (mut data, mut result) = (spread(flat, self.data, count), spread(flat, found, count));
         // SAFETY: both have as many elements as the type needs, aligned for any type.
         let code = unsafe {

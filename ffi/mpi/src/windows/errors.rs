@@ -17,8 +17,6 @@ use crate::front::state::{self, Front};
 /// The reason why a call did nothing, or failed.
 #[derive(Debug)]
 pub(crate) enum Refusal {
-    /// The host's own function checks the arguments and reports what is wrong.
-    Arguments,
     /// An error of this class.
     Class(c_int),
     /// A function of the host failed, and has reported it.
@@ -41,7 +39,7 @@ impl From<WindowError> for Refusal {
 impl From<Refused> for Refusal {
     fn from(refused: Refused) -> Self {
         match refused {
-            Refused::Arguments => Self::Arguments,
+            Refused::Argument(class) => Self::Class(class),
             Refused::Reported(code) => Self::Reported(code),
         }
     }
@@ -67,17 +65,11 @@ fn raise(win: Handle, code: c_int) -> c_int {
     code
 }
 
-/// Reports why a call failed. `by_host` is the host's function with the same arguments. The caller
-/// holds no lock.
+/// Reports why a call failed. The caller holds no lock.
 #[cold]
 #[inline(never)]
-pub(crate) fn report(win: Handle, refusal: &Refusal, by_host: impl FnOnce() -> c_int) -> c_int {
+fn report(win: Handle, refusal: &Refusal) -> c_int {
     match refusal {
-        Refusal::Arguments => match by_host() {
-            // The host does not object: it knows less of the window.
-            0 => raise(win, crate::abi::ERR_OTHER),
-            code => code,
-        },
         Refusal::Class(class) => raise(win, *class),
         Refusal::Reported(code) => *code,
         Refusal::Failed(error) => {
@@ -108,7 +100,7 @@ pub(crate) fn call(
     };
     match done {
         Some(Ok(())) => 0,
-        Some(Err(refusal)) => report(win, &refusal, by_host),
+        Some(Err(refusal)) => report(win, &refusal),
         None => by_host(),
     }
 }

@@ -8,7 +8,7 @@ use super::epochs::{in_order, promises};
 use super::errors::{Refusal, call_waiting};
 use super::host;
 use super::table::{Access, Win};
-use crate::abi::{Handle, PROC_NULL, windows as abi};
+use crate::abi::{ERR_RANK, Handle, PROC_NULL, windows as abi};
 
 fn lock(win: &Win, kind: c_int, rank: c_int, promise: c_int) -> Result<(), Refusal> {
     if rank == PROC_NULL {
@@ -17,9 +17,11 @@ fn lock(win: &Win, kind: c_int, rank: c_int, promise: c_int) -> Result<(), Refus
     let kind = match kind {
         abi::LOCK_SHARED => LockType::Shared,
         abi::LOCK_EXCLUSIVE => LockType::Exclusive,
-        _ => return Err(Refusal::Arguments),
+        _ => return Err(Refusal::Class(abi::ERR_LOCKTYPE)),
     };
-    let Some(open) = win.open.get(rank as usize) else { return Err(Refusal::Arguments) };
+    let Some(open) = win.open.get(rank as usize) else {
+        return Err(Refusal::Class(ERR_RANK));
+    };
     let others = match win.access.get() {
         Access::None | Access::Fence => 0,
         Access::Locks(others) if !open.get() => others,
@@ -35,7 +37,9 @@ fn unlock(win: &Win, rank: c_int) -> Result<(), Refusal> {
     if rank == PROC_NULL {
         return Ok(());
     }
-    let Some(open) = win.open.get(rank as usize) else { return Err(Refusal::Arguments) };
+    let Some(open) = win.open.get(rank as usize) else {
+        return Err(Refusal::Class(ERR_RANK));
+    };
     let Access::Locks(locks) = win.access.get() else { return in_order(false) };
     in_order(open.replace(false))?;
     win.access.set(if locks > 1 { Access::Locks(locks - 1) } else { Access::None });

@@ -5,7 +5,7 @@ use core::ffi::{c_int, c_void};
 use super::errors::{Refusal, call};
 use super::host;
 use super::table::Win;
-use crate::abi::{Handle, PROC_NULL, windows as abi};
+use crate::abi::{ERR_RANK, Handle, PROC_NULL, windows as abi};
 use crate::front::host::{Address, Count, Counts, Ints};
 use crate::front::state;
 
@@ -36,7 +36,7 @@ unsafe extern "C" fn MPI_Win_get_attr(
 /// Returns length, unit and address of a member's memory.
 fn query(win: &Win, rank: c_int) -> Result<(usize, usize, *mut c_void), Refusal> {
     if win.flavor != abi::FLAVOR_SHARED && win.flavor != abi::FLAVOR_ALLOCATE {
-        return Err(Refusal::Arguments);
+        return Err(Refusal::Class(abi::ERR_RMA_FLAVOR));
     }
     let members = 0..win.units.len() as u32;
     let part = |target: u32| win.window.mapped(target).filter(|part| !part.is_empty());
@@ -46,7 +46,7 @@ fn query(win: &Win, rank: c_int) -> Result<(usize, usize, *mut c_void), Refusal>
         rank => Some(rank as u32).filter(|target| members.contains(target)),
     };
     if rank != PROC_NULL && target.is_none() {
-        return Err(Refusal::Arguments);
+        return Err(Refusal::Class(ERR_RANK));
     }
     let Some(target) = target else { return Ok((0, 1, core::ptr::null_mut())) };
     let unit = win.units[target as usize];

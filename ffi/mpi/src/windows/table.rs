@@ -52,7 +52,7 @@ impl Win {
     /// Returns the place of a rank, if an operation at it is allowed now.
     #[inline(always)]
     pub(crate) fn target(&self, rank: c_int) -> Result<u32, Refusal> {
-        let Some(open) = self.open.get(rank as usize) else { return Err(Refusal::Arguments) };
+        let Some(open) = self.open.get(rank as usize) else { return Err(Refusal::Class(crate::abi::ERR_RANK)) };
         let is_allowed = match self.access.get() {
             Access::Fence | Access::All => true,
             Access::None => false,

@@ -6,7 +6,7 @@ use strait::ByteRun;
 
 use super::errors::Refusal;
 use super::table::Win;
-use crate::abi::{Handle, windows as abi};
+use crate::abi::{ERR_COUNT, Handle, windows as abi};
 use crate::front::state::Front;
 
 /// The arguments of an operation that describe the target's memory.
@@ -35,7 +35,7 @@ impl TargetArgs {
     pub(crate) fn locate(&self, front: &Front, win: &Win) -> Result<There, Refusal> {
         let target = win.target(self.rank)?;
         let at = self.start(win, target)?;
-        let Ok(count) = usize::try_from(self.count) else { return Err(Refusal::Arguments) };
+        let Ok(count) = usize::try_from(self.count) else { return Err(Refusal::Class(ERR_COUNT)) };
         if let Some(size) = front.types.known_size(self.datatype)
             && let Some(bytes) = count.checked_mul(size)
         {
@@ -61,7 +61,7 @@ impl TargetArgs {
         count: usize,
     ) -> Result<There, Refusal> {
         if self.datatype == abi::datatype_null() {
-            return Err(Refusal::Arguments);
+            return Err(Refusal::Class(abi::ERR_TYPE));
         }
         let flat = front.types.find(self.datatype).map_err(Refusal::Reported)?;
         let outside = || Refusal::Class(abi::ERR_RMA_RANGE);
