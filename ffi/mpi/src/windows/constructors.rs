@@ -54,7 +54,8 @@ unsafe fn make(
     };
     let Some(unit) = unit else { return whole() };
     let Some(front) = state::enter() else { return whole() };
-    let Some(comm_found) = front.comms.find(comm) else {
+    // A process alone has nothing to gain, and Open MPI 4.1 has no carrier for it.
+    let Some(comm_found) = front.comms.find(comm).filter(|comm| comm.size > 1) else {
         drop(front);
         return whole();
     };

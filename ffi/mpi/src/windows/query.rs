@@ -33,26 +33,25 @@ unsafe extern "C" fn MPI_Win_get_attr(
     }
 }
 
-/// Returns length, unit and address of a member's memory.
+/// Returns length, unit and address of a member's memory, as far as loads and stores reach it.
 fn query(win: &Win, rank: c_int) -> Result<(usize, usize, *mut c_void), Refusal> {
-    if win.flavor != abi::FLAVOR_SHARED && win.flavor != abi::FLAVOR_ALLOCATE {
+    if win.is_dynamic() {
         return Err(Refusal::Class(abi::ERR_RMA_FLAVOR));
     }
-    let members = 0..win.units.len() as u32;
-    let part = |target: u32| win.window.mapped(target).filter(|part| !part.is_empty());
+    let mut members = 0..win.units.len() as u32;
     let target = match rank {
         // The first member that has memory.
-        PROC_NULL => members.clone().find(|target| part(*target).is_some()),
-        rank => Some(rank as u32).filter(|target| members.contains(target)),
+        PROC_NULL => members.find(|at| win.window.shape_of(*at).is_ok_and(|(length, _)| length > 0)),
+        rank if members.contains(&(rank as u32)) => Some(rank as u32),
+        _ => return Err(Refusal::Class(ERR_RANK)),
     };
-    if rank != PROC_NULL && target.is_none() {
-        return Err(Refusal::Class(ERR_RANK));
-    }
-    let Some(target) = target else { return Ok((0, 1, core::ptr::null_mut())) };
-    let unit = win.units[target as usize];
-    let found = win.window.mapped(target).map(|part| (part.len(), part.as_ptr().cast()));
-    let (length, base) = found.unwrap_or((0, core::ptr::null_mut()));
-    Ok((length, unit, base))
+    let mapped = target.and_then(|target| win.window.mapped(target).zip(Some(target)));
+    Ok(match mapped {
+        Some((part, target)) => {
+            (part.len(), win.units[target as usize], part.as_ptr().cast())
+        }
+        None => (0, 1, core::ptr::null_mut()),
+    })
 }
 
 /// Defines the query for each type of the unit.
