@@ -33,7 +33,9 @@ impl AccumulateArgs {
         if self.to.rank == abi::PROC_NULL {
             return Ok(());
         }
-        let Some(operation) = operation(self.op) else { return Err(Refusal::Class(abi::windows::ERR_OP)) };
+        let Some(operation) = operation(self.op) else {
+            return Err(Refusal::Class(abi::windows::ERR_OP));
+        };
         is_typed(self.to.datatype)?;
         let there = self.to.locate(front, win)?;
         if there.bytes == 0 {

@@ -16,7 +16,7 @@ use crate::abi::{self, Handle};
 use crate::front::flat::FlatType;
 use crate::front::state::Front;
 
-/// An accumulate whose origin has no gaps.
+/// An accumulate, with an origin that has no gaps.
 pub(crate) struct Combination<'a> {
     pub(crate) operation: Operation,
     pub(crate) op: Handle,

@@ -122,6 +122,7 @@ fn add(front: &Front, made: Made, handle: Handle, flavor: c_int) {
         model: abi::UNIFIED,
         access: Access::None.into(),
         is_exposed: false.into(),
+        named: None.into(),
         open,
     });
 }

@@ -1,14 +1,17 @@
 //! Active synchronisation: fences, and epochs of groups (MPI-5.0 §12.5.1, §12.5.2).
 
 use core::ffi::c_int;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Relaxed;
+use std::rc::Rc;
 
 use strait::Assert;
 
 use super::errors::{Refusal, call_waiting};
 use super::host;
-use super::table::{Access, Win};
+use super::table::{Access, NamedGroup, Win};
 use crate::abi::{Handle, windows as abi};
-use crate::front::host::Ints;
+use crate::front::host::{Handles, Ints};
 
 /// Returns the promises of a call.
 #[inline]
@@ -48,12 +51,42 @@ unsafe extern "C" fn MPI_Win_fence(promise: c_int, win: Handle) -> c_int {
     call_waiting(win, |_, win| fence(win, promise), by_host)
 }
 
+/// Number of groups that the program has freed.
+static FREED: AtomicU64 = AtomicU64::new(0);
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn MPI_Group_free(group: Handles) -> c_int {
+    FREED.fetch_add(1, Relaxed);
+    // SAFETY: the program guarantees the contract of the function in the standard.
+    unsafe { crate::front::host::Group_free(group) }
+}
+
 /// Returns the places of a group's members in the window.
 ///
 /// # Safety
 ///
 /// The handle is of a group.
-unsafe fn places(win: &Win, group: Handle) -> Result<Vec<u32>, Refusal> {
+unsafe fn places(win: &Win, group: Handle) -> Result<Rc<[u32]>, Refusal> {
+    let freed = FREED.load(Relaxed);
+    if let Some(named) = &*win.named.borrow()
+        && (named.handle, named.freed) == (group, freed)
+    {
+        return Ok(Rc::clone(&named.places));
+    }
+    // SAFETY: the caller guarantees the same.
+    let places: Rc<[u32]> = unsafe { translate(win, group) }?.into();
+    let named = NamedGroup { handle: group, freed, places: Rc::clone(&places) };
+    *win.named.borrow_mut() = Some(named);
+    Ok(places)
+}
+
+/// Asks the host for the places.
+///
+/// # Safety
+///
+/// The caller guarantees the contract of [`places`].
+#[inline(never)]
+unsafe fn translate(win: &Win, group: Handle) -> Result<Vec<u32>, Refusal> {
     let mut size = 0;
     // SAFETY: the result has a place.
     let code = unsafe { host::Group_size(group, &raw mut size) };

@@ -105,7 +105,7 @@ pub(crate) fn call(
     }
 }
 
-/// As [`call`], in a program whose threads all call MPI, or without a front.
+/// As [`call`], in a program with several threads that call MPI, or without a front.
 #[cold]
 #[inline(never)]
 fn call_locked(

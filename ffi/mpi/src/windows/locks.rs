@@ -1,5 +1,5 @@
-//! Locks for accumulates on what Strait knows no numbers of: pairs, complex numbers, logical values,
-//! long floating-point numbers, and numbers at odd addresses.
+//! Locks for accumulates on what Strait knows no numbers of: pairs, complex numbers, logical
+//! values, long floating-point numbers, and numbers at odd addresses.
 //!
 //! Each process has one lock. A program's accumulates of one type at one place always take the
 //! same way, so they are atomic to each other.

@@ -41,7 +41,10 @@ fn query(win: &Win, rank: c_int) -> Result<(usize, usize, *mut c_void), Refusal>
     let mut members = 0..win.units.len() as u32;
     let target = match rank {
         // The first member that has memory.
-        PROC_NULL => members.find(|at| win.window.shape_of(*at).is_ok_and(|(length, _)| length > 0)),
+        PROC_NULL => members.find(|at| {
+            let shape = win.window.shape_of(*at);
+            shape.is_ok_and(|(length, _)| length > 0)
+        }),
         rank if members.contains(&(rank as u32)) => Some(rank as u32),
         _ => return Err(Refusal::Class(ERR_RANK)),
     };

@@ -21,10 +21,17 @@ pub(crate) enum Access {
     Fence,
     /// Operations at the members of a group, since `MPI_Win_start`.
     Group,
-    /// Operations at members that are locked, whose number this is.
+    /// Operations at this number of members, which are locked.
     Locks(u32),
     /// Operations at all members, since `MPI_Win_lock_all`.
     All,
+}
+
+/// A group of the host's, as it was at this number of freed groups: a handle may be used again.
+pub(crate) struct NamedGroup {
+    pub(crate) handle: Handle,
+    pub(crate) freed: u64,
+    pub(crate) places: Rc<[u32]>,
 }
 
 /// A window of ours.
@@ -40,6 +47,8 @@ pub(crate) struct Win {
     pub(crate) model: c_int,
     pub(crate) access: Cell<Access>,
     pub(crate) is_exposed: Cell<bool>,
+    /// The group that the program named last, and its places in the window.
+    pub(crate) named: RefCell<Option<NamedGroup>>,
     /// The targets that are locked, or those of the group.
     pub(crate) open: Box<[Cell<bool>]>,
 }
@@ -52,7 +61,9 @@ impl Win {
     /// Returns the place of a rank, if an operation at it is allowed now.
     #[inline(always)]
     pub(crate) fn target(&self, rank: c_int) -> Result<u32, Refusal> {
-        let Some(open) = self.open.get(rank as usize) else { return Err(Refusal::Class(crate::abi::ERR_RANK)) };
+        let Some(open) = self.open.get(rank as usize) else {
+            return Err(Refusal::Class(crate::abi::ERR_RANK));
+        };
         let is_allowed = match self.access.get() {
             Access::Fence | Access::All => true,
             Access::None => false,

@@ -39,7 +39,8 @@ pub(super) fn same_length(origin: usize, other: usize) -> Result<(), Refusal> {
 
 /// Returns whether the program passes a buffer of no type.
 pub(super) fn is_typed(datatype: Handle) -> Result<(), Refusal> {
-    if datatype == abi::windows::datatype_null() { Err(Refusal::Class(abi::windows::ERR_TYPE)) } else { Ok(()) }
+    let is_none = datatype == abi::windows::datatype_null();
+    if is_none { Err(Refusal::Class(abi::windows::ERR_TYPE)) } else { Ok(()) }
 }
 
 /// # Safety
