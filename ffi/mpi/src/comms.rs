@@ -31,12 +31,7 @@ struct Members {
 
 impl Comm {
     /// Describes a communicator whose ranks have these ranks in the world.
-    pub(crate) fn new(
-        handle: Handle,
-        context: u32,
-        in_world: Box<[u32]>,
-        world: u32,
-    ) -> Self {
+    pub(crate) fn new(handle: Handle, context: u32, in_world: Box<[u32]>, world: u32) -> Self {
         let size = in_world.len() as u32;
         let same = size == world && in_world.iter().enumerate().all(|(n, rank)| n as u32 == *rank);
         let members = (!same).then(|| {

@@ -42,6 +42,15 @@ pub(crate) fn write(status: Address, finished: &Finished) -> c_int {
     0
 }
 
+/// Writes the status of no operation, whose error is success. Returns success.
+pub(crate) fn write_empty(status: Address) -> c_int {
+    if !abi::is_ignored(status) {
+        // SAFETY: the program passes the place of a status.
+        unsafe { abi::write_error(status, 0) };
+    }
+    write(status, &Finished::EMPTY)
+}
+
 /// Returns the place of a status of an array, if the program wants it.
 fn status_at(statuses: Address, number: usize) -> Address {
     if abi::is_ignored(statuses) {
@@ -52,10 +61,7 @@ fn status_at(statuses: Address, number: usize) -> Address {
 
 /// Calls a blocking function of the host's on a communicator of the host's. While operations of ours
 /// are open it starts the operation and makes progress of both.
-pub(crate) fn by_host(
-    host: impl Fn() -> c_int,
-    start: impl Fn(Handles) -> c_int,
-) -> c_int {
+pub(crate) fn by_host(host: impl Fn() -> c_int, start: impl Fn(Handles) -> c_int) -> c_int {
     by_host_with_status(host, start, abi::STATUS_IGNORE)
 }
 
@@ -219,7 +225,7 @@ unsafe extern "C" fn MPI_Test(request: Handles, flag: Ints, status: Address) -> 
             }
             RequestView::Inactive => {
                 flag.write(1);
-                write(status, &Finished::EMPTY)
+                write_empty(status)
             }
             RequestView::Over => {
                 flag.write(1);

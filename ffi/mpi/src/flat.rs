@@ -86,12 +86,16 @@ impl FlatType {
     }
 
     /// Returns the runs of `count` elements at `base`, as addresses.
-    pub(crate) fn addresses(&self, base: usize, count: usize) -> impl Iterator<Item = (usize, usize)> {
+    pub(crate) fn addresses(
+        &self,
+        base: usize,
+        count: usize,
+    ) -> impl Iterator<Item = (usize, usize)> {
         (0..count).flat_map(move |number| {
             let element = base.wrapping_add_signed((number as i64 * self.extent) as isize);
-            self.runs.iter().map(move |run| {
-                (element.wrapping_add_signed(run.offset as isize), run.bytes)
-            })
+            self.runs
+                .iter()
+                .map(move |run| (element.wrapping_add_signed(run.offset as isize), run.bytes))
         })
     }
 }

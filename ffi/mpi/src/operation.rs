@@ -209,12 +209,7 @@ impl Operation {
         }
     }
 
-    pub(crate) fn new(
-        unscoped: Unscoped,
-        memory: Memory,
-        comm: &Rc<Comm>,
-        is_send: bool,
-    ) -> Self {
+    pub(crate) fn new(unscoped: Unscoped, memory: Memory, comm: &Rc<Comm>, is_send: bool) -> Self {
         Self { unscoped, memory, comm: Rc::clone(comm), is_send, was_cancelled: false }
     }
 

@@ -5,9 +5,9 @@ use std::rc::Rc;
 
 use strait::raw::Part;
 
-use super::state::Front;
 use super::flat::FlatType;
 use super::host::Address;
+use super::state::Front;
 use crate::abi::{self, Handle};
 
 /// Mean length in bytes of runs from which on they are sent where they are. Shorter ones are packed.

@@ -99,8 +99,7 @@ unsafe extern "C" fn MPI_Probe(peer: c_int, tag: c_int, comm: Handle, status: Ad
     match probe(peer, tag, comm) {
         Probe::FromNone => complete::write(status, &Finished::FROM_NONE),
         Probe::Ours(mut front, wanted) => {
-            let found =
-                front.wait(|| what(&wanted), |front| find(front, &wanted).transpose());
+            let found = front.wait(|| what(&wanted), |front| find(front, &wanted).transpose());
             match found.flatten() {
                 Ok(found) => complete::write(status, &found),
                 Err(error) => failed(front, &wanted, &error),
@@ -175,8 +174,7 @@ unsafe extern "C" fn MPI_Mprobe(
                 complete::write(status, &Finished::FROM_NONE)
             }
             Probe::Ours(mut front, wanted) => {
-                let found =
-                    front.wait(|| what(&wanted), |front| take(front, &wanted).transpose());
+                let found = front.wait(|| what(&wanted), |front| take(front, &wanted).transpose());
                 match found.flatten() {
                     Ok(matched) => give(&front, &wanted, matched, message, status),
                     Err(error) => failed(front, &wanted, &error),

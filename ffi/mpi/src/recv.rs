@@ -30,8 +30,7 @@ unsafe fn recv_short(front: &Front, elements: &Elements, target: Target, status:
     // SAFETY: the program passes a buffer of that many bytes.
     let buffer = unsafe { core::slice::from_raw_parts_mut(part.base.as_ptr(), part.length) };
     // A rank below zero is above all that exist, or `ANY_SOURCE`, which is no rank's number.
-    let received =
-        front.world.endpoint().recv_short(buffer, target.peer as u32, target.tag as u32);
+    let received = front.world.endpoint().recv_short(buffer, target.peer as u32, target.tag as u32);
     let Some(received) = received else { return false };
     if !abi::is_ignored(status) {
         let from = (received.source as c_int, received.tag as c_int);

@@ -141,25 +141,22 @@ impl RequestTable {
     /// Ends a request that is over, and returns the handle that the program has from now on: that
     /// of no request, or its own if it is persistent.
     pub(crate) fn end(&self, slot: u32, handle: Handle) -> Handle {
-        let is_kept = self.with(slot, |entry| match entry {
-            Entry::Persistent(persistent) => persistent.end(),
+        let ended = self.with(slot, |entry| match entry {
+            Entry::Persistent(persistent) => (true, persistent.end()),
             _ => {
                 *entry = Entry::Free;
-                false
+                (false, true)
             }
         });
-        match is_kept {
-            None => abi::request_null(),
-            Some(true) => {
-                self.count_end();
-                handle
-            }
-            Some(false) => {
-                self.count_end();
-                self.free.borrow_mut().push(slot);
-                abi::request_null()
-            }
+        let Some((is_kept, was_active)) = ended else { return abi::request_null() };
+        if was_active {
+            self.count_end();
         }
+        if is_kept {
+            return handle;
+        }
+        self.free.borrow_mut().push(slot);
+        abi::request_null()
     }
 
     /// Takes a request out of the table, which may go on.

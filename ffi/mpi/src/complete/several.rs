@@ -5,10 +5,11 @@ use core::ffi::c_int;
 use super::super::host::{self, Address, Handles, Ints};
 use super::super::requests::RequestView;
 use super::super::state::{self, Front};
-use super::{Ended, count_host_end, end, status_at, turn_ours, wait_for, wait_for_other};
+use super::{
+    Ended, count_host_end, end, status_at, turn_ours, wait_for, wait_for_other, write_empty,
+};
 use crate::abi;
 use crate::front::errors;
-use crate::front::operation::Finished;
 
 /// The requests that an array has.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -201,9 +202,8 @@ unsafe fn all_over(array: RequestArray) -> bool {
         // SAFETY: the program passes an array of that many requests.
         let handle = unsafe { *place };
         if let Some(slot) = abi::request_slot(handle) {
-            return state::enter().is_none_or(|front| {
-                front.requests.view(&front, slot) != RequestView::Pending
-            });
+            return state::enter()
+                .is_none_or(|front| front.requests.view(&front, slot) != RequestView::Pending);
         }
         let mut flag = 1;
         if handle != abi::request_null() {
@@ -286,7 +286,7 @@ unsafe extern "C" fn MPI_Waitany(
                 }
                 Found::NoneActive => {
                     index.write(abi::UNDEFINED);
-                    return super::write(status, &Finished::EMPTY);
+                    return write_empty(status);
                 }
                 Found::AllPending => turn(&mut looks),
             }
@@ -323,7 +323,7 @@ unsafe extern "C" fn MPI_Testany(
             Found::NoneActive => {
                 index.write(abi::UNDEFINED);
                 flag.write(1);
-                super::write(status, &Finished::EMPTY)
+                write_empty(status)
             }
             Found::AllPending => {
                 index.write(abi::UNDEFINED);
@@ -376,6 +376,8 @@ unsafe extern "C" fn MPI_Waitsome(
         if array.owners() == Owners::Hosts && !has_open() {
             return host::Waitsome(n, requests, done, indices, statuses);
         }
+        // What has arrived ends in one call.
+        turn_ours();
         let mut looks = 0;
         loop {
             match end_some(array, indices, statuses) {
@@ -408,6 +410,7 @@ unsafe extern "C" fn MPI_Testsome(
             turn_ours();
             return host::Testsome(n, requests, done, indices, statuses);
         }
+        turn_ours();
         let mut found = end_some(array, indices, statuses);
         if found.0 == Some(0) {
             turn(&mut 0);

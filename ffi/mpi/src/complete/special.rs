@@ -4,20 +4,15 @@
 use core::ffi::c_int;
 
 use super::super::host::{self, Address, Handles, Ints};
-use super::super::operation::Finished;
 use super::super::requests::{Entry, RequestView};
 use super::super::state::{self, Front};
 use super::several::view_after_turn;
-use super::{status_at, turn_ours, write};
+use super::{status_at, turn_ours, write, write_empty};
 use crate::abi::{self, Handle};
 use crate::front::errors;
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn MPI_Request_get_status(
-    request: Handle,
-    flag: Ints,
-    status: Address,
-) -> c_int {
+unsafe extern "C" fn MPI_Request_get_status(request: Handle, flag: Ints, status: Address) -> c_int {
     let Some(slot) = abi::request_slot(request) else {
         turn_ours();
         // SAFETY: the program guarantees the contract of the function in the standard.
@@ -30,7 +25,7 @@ unsafe extern "C" fn MPI_Request_get_status(
     match view {
         RequestView::Pending => 0,
         RequestView::Over => write(status, &front.requests.report(slot)),
-        RequestView::Inactive => write(status, &Finished::EMPTY),
+        RequestView::Inactive => write_empty(status),
         RequestView::Nothing => {
             drop(front);
             errors::raise(abi::comm_world(), abi::ERR_REQUEST)
@@ -110,7 +105,7 @@ unsafe extern "C" fn MPI_Request_get_status_any(
         index.write(abi::UNDEFINED);
         flag.write((!has_active).into());
     }
-    if has_active { 0 } else { write(status, &Finished::EMPTY) }
+    if has_active { 0 } else { write_empty(status) }
 }
 
 #[unsafe(no_mangle)]

@@ -89,7 +89,8 @@ fn compose(flat: &mut FlatType, contents: &Contents, parts: &[FlatType]) -> Opti
         }
         abi::COMBINER_HVECTOR => {
             // The stride is an address; the large-count form has it among the counts.
-            let (&[count, length], stride) = (ints.get(..2)?, aints.first().or(ints.get(2))?) else {
+            let (&[count, length], stride) = (ints.get(..2)?, aints.first().or(ints.get(2))?)
+            else {
                 return None;
             };
             blocks(flat, first, (0..count).map(|n| (n * stride, length)));

@@ -92,7 +92,8 @@ pub(super) fn find(word: &str) -> Option<PathBuf> {
     use std::os::unix::fs::PermissionsExt as _;
 
     let is_program = |path: &PathBuf| {
-        fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+        fs::metadata(path)
+            .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
     };
     if word.contains('/') {
         return Some(PathBuf::from(word)).filter(is_program);
@@ -138,9 +139,12 @@ fn beside(launcher: &Path) -> Option<Result<Host, Box<dyn Error>>> {
     } else {
         &["libmpi.so.12", "libmpich.so.12", "libmpi.so.40"]
     };
-    let folders = ["lib".to_owned(), "lib64".to_owned(), format!("lib/{}-linux-gnu", env::consts::ARCH)];
+    let folders =
+        ["lib".to_owned(), "lib64".to_owned(), format!("lib/{}-linux-gnu", env::consts::ARCH)];
     let mut found = files.iter().flat_map(|file| folders.iter().map(move |folder| (folder, file)));
     found
-        .find_map(|(folder, file)| Some(prefix.join(folder).join(file)).filter(|path| path.exists()))
+        .find_map(|(folder, file)| {
+            Some(prefix.join(folder).join(file)).filter(|path| path.exists())
+        })
         .map(|path| Host::of_library(&path))
 }
