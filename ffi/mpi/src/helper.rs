@@ -4,10 +4,10 @@
 //! message of ours, or to us, has gone. So the thread runs while an operation of ours is open, and
 //! only then. It looks every now and then, since it may share the processor with the wait.
 
+use core::cell::RefCell;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicBool, AtomicU32};
 use core::time::Duration;
-use std::cell::RefCell;
 use std::sync::OnceLock;
 use std::thread::{self, Thread};
 

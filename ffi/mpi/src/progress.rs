@@ -57,7 +57,7 @@ impl Entered {
                 if found.is_none() {
                     looks = looks.saturating_add(1);
                     let every = if looks < LONG { SELDOM } else { SELDOM_LATER };
-                    if looks % every == 0 {
+                    if looks.is_multiple_of(every) {
                         front.poll_host();
                         front.requests.look_at_orphans(front);
                     }

@@ -41,6 +41,7 @@ impl Default for TypeCache {
 /// Returns the place of a handle in the table of sizes.
 #[inline(always)]
 const fn place(handle: Handle) -> usize {
+    #[allow(clippy::unnecessary_cast, reason = "handles of some interfaces are narrower")]
     let bits = handle as usize;
     (bits ^ bits >> 6 ^ bits >> 12) % PLACES
 }

@@ -44,8 +44,18 @@ pub(super) fn run(shell: &Shell) -> Result<(), Stop> {
         ("MPI-5 ABI", standard(shell).and_then(|host| programs(shell, &host, "standard"))),
         ("Open MPI", open_mpi(shell).and_then(|host| programs(shell, &host, "openmpi"))),
         ("Intel MPI", intel(shell).and_then(|host| programs(shell, &host, "intel"))),
+        ("constants", all_constants(shell)),
         ("a death", mpich(shell).and_then(|host| death(shell, &host))),
         ("mpi4py", mpi4py(shell)),
+    ])
+}
+
+fn all_constants(shell: &Shell) -> Result<(), Stop> {
+    stop::all(vec![
+        ("MPICH", mpich(shell).and_then(|host| constants(shell, &host, "mpich"))),
+        ("Intel MPI", intel(shell).and_then(|host| constants(shell, &host, "mpich"))),
+        ("MPI-5 ABI", standard(shell).and_then(|host| constants(shell, &host, "standard"))),
+        ("Open MPI", open_mpi(shell).and_then(|host| constants(shell, &host, "openmpi"))),
     ])
 }
 
@@ -108,6 +118,59 @@ fn launch<'a>(shell: &'a Shell, host: &Host, options: &str) -> Step<'a> {
     let cache = shell.target().join("mpi/cache");
     let step = step.env("XDG_CACHE_HOME", cache).env("I_MPI_ROOT", &host.home);
     step.env("LD_LIBRARY_PATH", host.home.join("lib"))
+}
+
+/// Compares the constants of a binary interface with those of a host's header.
+fn constants(shell: &Shell, host: &Host, interface: &str) -> Result<(), Stop> {
+    let table = shell.read(&format!("ffi/mpi/abi/{interface}.rs"))?;
+    let tests: String = expectations(&table)
+        .into_iter()
+        .map(|(name, value)| format!("    TEST({name}, {value})\n"))
+        .collect();
+    let source = host.home.join(format!("front-constants-{interface}.c"));
+    let program = source.with_extension("");
+    let text = format!(
+        "#include <mpi.h>\n#include <stdio.h>\n#include <stdint.h>\n#define TEST(a, b) if \
+         ((int)(intptr_t)(a) != (int)(b)) puts(#a);\nint main(void) {{\n{tests}    return 0;\n}}\n"
+    );
+    fs::write(&source, text).map_err(|error| Stop::io(&source, &error))?;
+    let (compiler, options) = host.compile.split_first().expect("a compiler");
+    let step = shell.step(compiler, "-w -o").arg(&program).arg(&source);
+    options.iter().fold(step, Step::arg).output()?;
+    let library = host.home.join("lib");
+    let said = shell.step(&program, "").env("LD_LIBRARY_PATH", library).stdout()?;
+    if said.is_empty() {
+        return Ok(());
+    }
+    Err(Stop::Failed(format!("other values in ffi/mpi/abi/{interface}.rs:\n{said}")))
+}
+
+/// Returns the constants of a table, by their names in C, with their values.
+fn expectations(table: &str) -> Vec<(String, String)> {
+    // No header has the first, and only some have the second.
+    const NOT_IN_HEADERS: [&str; 2] = ["FORTRAN_BASE", "ERR_PROC_FAILED"];
+    let mut found = Vec::new();
+    let mut lines = table.lines();
+    while let Some(line) = lines.next() {
+        if let Some(rest) = line.strip_prefix("pub(crate) const fn ")
+            && let Some(name) = rest.strip_suffix("() -> Handle {")
+            && let Some(value) = lines.next()
+        {
+            let name = match name {
+                "int64" => "int64_t".to_owned(),
+                name => name.replace("op_", ""),
+            };
+            found.push((format!("MPI_{}", name.to_uppercase()), value.trim().replace('_', "")));
+        } else if let Some(rest) = line.strip_prefix("pub(crate) const ")
+            && let Some((name, value)) = rest.split_once(": c_int = ")
+            && !NOT_IN_HEADERS.contains(&name)
+        {
+            found.push((format!("MPI_{name}"), value.trim_end_matches(';').to_owned()));
+        } else if let Some(value) = line.strip_prefix("pub(crate) const STATUS_BYTES: usize = ") {
+            found.push(("sizeof(MPI_Status)".to_owned(), value.trim_end_matches(';').to_owned()));
+        }
+    }
+    found
 }
 
 /// Compiles a program and returns its path.

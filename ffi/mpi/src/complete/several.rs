@@ -125,7 +125,7 @@ fn turn(looks: &mut u32) {
     if let Some(front) = state::enter() {
         // The call that waits for the operation that fails reports it.
         let _ = front.poll();
-        if front.host_open.get() > 0 || *looks % 64 == 0 {
+        if front.host_open.get() > 0 || looks.is_multiple_of(64) {
             front.poll_host();
         }
     }
