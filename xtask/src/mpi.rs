@@ -5,7 +5,7 @@
 //! directory.
 
 mod debian;
-mod front;
+pub(crate) mod front;
 mod libfabric;
 mod nodes;
 mod one_sided;

@@ -36,8 +36,8 @@ struct Host {
 }
 
 /// Runs all programs with each host.
-pub(super) fn run(shell: &Shell) -> Result<(), Stop> {
-    let fronts = "build --quiet -p strait-mpi-mpich -p strait-mpi-standard -p strait-mpi-openmpi";
+pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
+    let fronts = "build --quiet -p strait-cli -p strait-mpi-mpich -p strait-mpi-standard -p strait-mpi-openmpi";
     shell.cargo(fronts).run()?;
     stop::all(vec![
         ("MPICH", mpich(shell).and_then(|host| programs(shell, &host, "mpich"))),
