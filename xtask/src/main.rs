@@ -62,6 +62,9 @@ enum Command {
         /// crate and of messages between processes.
         #[arg(long)]
         quick: bool,
+        /// Time after which rungs that still run are killed, and no other begins.
+        #[arg(long, default_value_t = ladder::MINUTES)]
+        minutes: u16,
     },
     /// Download what later rungs need: Python's MPI packages, and the parts of the virtual machine.
     Fetch,
@@ -172,7 +175,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let shell = Shell::new(arguments.verbose).knowing(ladder::absences());
     let result = match arguments.command {
-        Command::Test { quick } => ladder::run(&shell, quick),
+        Command::Test { quick, minutes } => ladder::run(&shell, quick, minutes),
         Command::Fetch => fetch::run(&shell),
         Command::Setup => setup::run(&shell),
         Command::Check { quick } => check::run(&shell, quick),
