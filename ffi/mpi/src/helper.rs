@@ -16,7 +16,7 @@ use super::state;
 /// Time between two looks.
 const PAUSE: Duration = Duration::from_micros(20);
 
-/// Number of calls for which the thread makes progress. It reads the number while it holds the lock.
+/// Number of calls for which the thread makes progress. It reads it while it holds the lock.
 static CALLS: AtomicU32 = AtomicU32::new(0);
 
 /// Whether calls took the lock before the first of these.

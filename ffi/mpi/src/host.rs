@@ -45,7 +45,7 @@ macro_rules! host {
             pub(crate) unsafe fn $name($($argument: $type),*) -> c_int {
                 type Function = unsafe extern "C" fn($($type),*) -> c_int;
                 // SAFETY: the symbol has this type in every host of this binary interface.
-                let function = unsafe { core::mem::transmute::<*mut c_void, Function>(entry::$name.address()) };
+                let function: Function = unsafe { core::mem::transmute(entry::$name.address()) };
                 // SAFETY: the caller guarantees the same (contract of this function).
                 unsafe { function($($argument),*) }
             }

@@ -10,7 +10,7 @@ use super::host::Address;
 use super::state::Front;
 use crate::abi::{self, Handle};
 
-/// Mean length in bytes of runs from which on they are sent where they are. Shorter ones are packed.
+/// Mean length in bytes from which on runs are sent where they are. Shorter ones are packed.
 const LONG_RUN: usize = 1024;
 
 /// Memory of a message.

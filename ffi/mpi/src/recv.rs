@@ -19,8 +19,8 @@ use crate::abi::{self, Handle};
 /// Number of looks at the lines of the source before the receive is posted.
 const LOOKS: u32 = 400;
 
-/// Receives a message that is in the next line of its source, in a communicator whose ranks are the
-/// world's. Returns false if it received nothing.
+/// Receives a message that is in the next line of its source, in a communicator with the world's
+/// ranks. Returns false if it received nothing.
 #[inline(always)]
 unsafe fn recv_short(
     front: &Front,

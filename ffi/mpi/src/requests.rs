@@ -21,7 +21,7 @@ pub(crate) enum Entry {
     Free,
     /// One operation.
     One(Operation),
-    /// A send, and a receive whose status counts.
+    /// A send, and a receive, which gives the status.
     Pair(Box<[Operation; 2]>),
     Persistent(Box<Persistent>),
 }
@@ -38,7 +38,7 @@ pub(crate) enum RequestView {
 }
 
 impl RequestView {
-    /// Returns the state of a request whose operation has begun.
+    /// Returns the state of a request after its operation has begun.
     pub(crate) const fn of(is_over: bool) -> Self {
         if is_over { Self::Over } else { Self::Pending }
     }
@@ -178,7 +178,7 @@ impl RequestTable {
         }
     }
 
-    /// Keeps an operation until it is over, whose request the program does not have.
+    /// Keeps an operation until it is over. The program has no request for it.
     pub(crate) fn adopt(&self, operation: Operation) {
         if !operation.unscoped.is_over() {
             self.orphans.borrow_mut().push(operation);

@@ -21,8 +21,8 @@ pub(crate) struct Target {
     pub(crate) comm: Handle,
 }
 
-/// Sends a message that needs no more than a free line, in a communicator whose ranks are the
-/// world's. Returns false if it sent nothing.
+/// Sends a message that needs no more than a free line, in a communicator with the world's
+/// ranks. Returns false if it sent nothing.
 #[inline(always)]
 unsafe fn send_short(
     front: &Front,
@@ -94,7 +94,7 @@ unsafe fn send(
     }
 }
 
-/// Ends a call whose operation did not start.
+/// Ends a call after its operation did not start.
 #[cold]
 pub(crate) fn not_started(front: Entered, comm: Handle, error: NotStarted) -> c_int {
     drop(front);

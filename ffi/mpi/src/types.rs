@@ -74,7 +74,7 @@ impl TypeCache {
         }
     }
 
-    /// Returns the size of an element of a type without gaps that is predefined, or was used before.
+    /// Returns the size of an element of a type without gaps that is predefined, or was used.
     #[inline(always)]
     pub(crate) fn known_size(&self, datatype: Handle) -> Option<usize> {
         if let Some(size) = abi::builtin_size(datatype) {

@@ -156,7 +156,7 @@ unsafe extern "C" fn MPI_Request_free(request: Handles) -> c_int {
     0
 }
 
-/// Forgets a request, whose operation goes on.
+/// Forgets a request. Its operation goes on.
 fn free(front: &Front, slot: u32) {
     match front.requests.take(slot) {
         Some(Entry::One(operation)) => front.requests.adopt(operation),

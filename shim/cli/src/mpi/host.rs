@@ -67,7 +67,7 @@ impl Host {
         Ok(Self { path, soname, interface })
     }
 
-    /// Finds the MPI of a command whose program is the word `program`. A program that loads MPI when
+    /// Finds the MPI of a command with the program at `program`. A program that loads MPI when
     /// it runs, such as Python, has the MPI of its launcher.
     pub(super) fn of_command(words: &[String], program: usize) -> Result<Self, Box<dyn Error>> {
         for word in &words[program..] {
