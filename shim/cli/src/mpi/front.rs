@@ -1,8 +1,8 @@
 //! Making the front for one host: a copy of our library with the host's name, which needs the host.
 //!
-//! A program, or a library that it loads by name, then finds our library in place of the host's, and
-//! the host is loaded with it. The copy differs in strings and in two entries of the dynamic section
-//! alone, so no linker is needed.
+//! A program, or a library that it loads by name, then finds our library in place of the host's,
+//! and the host is loaded with it. The copy differs in strings and in two entries of the dynamic
+//! section alone, so no linker is needed.
 
 use core::error::Error;
 use std::path::{Path, PathBuf};
