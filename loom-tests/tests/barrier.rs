@@ -133,8 +133,8 @@ fn three_meet_by_count_and_signal() {
     model(|| meetings(BarrierAlgorithm::Signal, 3, 1));
 }
 
-/// Exchanges three numbers, so that the words of the first are written again. Stops when it does not
-/// see the end of an exchange.
+/// Exchanges three numbers, so that the words of the first are written again. Stops when it does
+/// not see the end of an exchange.
 fn exchange(place: u32, slot: &BarrierSlot) {
     let mut view = Exchange::new(place);
     for number in 1..=3_u8 {

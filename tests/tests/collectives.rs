@@ -316,10 +316,10 @@ fn wrong_arguments_are_named() {
         assert!(matches!(root, Error::Collective(found) if found == expected), "{root}");
         let bits = endpoint.allreduce(&mut [1.0_f32], Op::BitAnd).unwrap_err();
         assert!(bits.to_string().contains("f32"), "{bits}");
-        // The buffer has 2 elements at rank 0 and 3 at rank 1.
-        let mut data = vec![1_i32; 2 + own as usize];
+        // The buffer has 3 elements at rank 0 and 4 at rank 1.
+        let mut data = vec![1_i32; 3 + own as usize];
         let length = endpoint.allreduce(&mut data, Op::Sum).unwrap_err();
-        let (found, expected) = (4 * (2 + other as usize), 4 * (2 + own as usize));
+        let (found, expected) = (4 * (3 + other as usize), 4 * (3 + own as usize));
         let expected = CollectiveError::Length { rank: other, found, expected };
         assert!(matches!(length, Error::Collective(found) if found == expected), "{length}");
         endpoint.barrier().unwrap();

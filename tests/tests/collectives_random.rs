@@ -77,6 +77,23 @@ fn random_operations_of_threads() {
     }
 }
 
+/// So many members that short blocks take a tree.
+#[test]
+fn many_members_gather_and_scatter() {
+    const RANKS: u32 = 66;
+    let config = SegmentConfig { cells_per_rank: 4, parcels: 0, ..SegmentConfig::new(RANKS) };
+    threads_on(config, &Nodes::one(RANKS), |world| {
+        let group = world.endpoint().everyone();
+        let mut random = Rng::with_seed(700);
+        for kind in [Kind::Gather, Kind::Scatter, Kind::Gather, Kind::Scatter] {
+            let drawn = Operation::draw(&mut random, RANKS, RANKS as usize * 20);
+            Operation { kind, length: 2, ..drawn }.perform(&group).unwrap();
+        }
+        drop(group);
+        world.finalize().unwrap();
+    });
+}
+
 /// The members of a node are not neighbours in the group.
 #[test]
 fn random_operations_of_threads_on_scattered_nodes() {

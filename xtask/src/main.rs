@@ -62,6 +62,9 @@ enum Command {
         /// crate and of messages between processes.
         #[arg(long)]
         quick: bool,
+        /// Time after which rungs that still run are killed, and no other begins.
+        #[arg(long, default_value_t = ladder::MINUTES)]
+        minutes: u16,
     },
     /// Download what later rungs need: Python's MPI packages, and the parts of the virtual machine.
     Fetch,
@@ -95,6 +98,8 @@ enum Command {
     Figures,
     /// Run unmodified MPICH, Open MPI and Intel MPI on the libfabric provider.
     Mpi,
+    /// Run programs of each MPI through the front, as a part of `mpi` does.
+    Front,
     /// Measure what programs do over Strait and over each MPI that can be installed
     /// (docs/patterns.md).
     Peers(peers::Options),
@@ -170,7 +175,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let shell = Shell::new(arguments.verbose).knowing(ladder::absences());
     let result = match arguments.command {
-        Command::Test { quick } => ladder::run(&shell, quick),
+        Command::Test { quick, minutes } => ladder::run(&shell, quick, minutes),
         Command::Fetch => fetch::run(&shell),
         Command::Setup => setup::run(&shell),
         Command::Check { quick } => check::run(&shell, quick),
@@ -180,6 +185,7 @@ fn main() -> ExitCode {
         Command::Launchers => launchers::run(&shell),
         Command::Figures => figures::run(&shell),
         Command::Mpi => mpi::run(&shell),
+        Command::Front => mpi::front::run(&shell),
         Command::Peers(options) => peers::run(&shell, &options),
         Command::Provider { verbs } => mpi::provider(&shell, verbs),
         Command::Ffi => ffi::run(&shell),

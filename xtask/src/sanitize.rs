@@ -81,7 +81,7 @@ pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
     setup::need(shell, Tool::Nightly)?;
     let memory = format!(
         "-p strait-core -p strait-platform -p strait-hca -p strait -p strait-cli -p strait-tests \
-         --lib --bins {}",
+         -p strait-simulations --lib --bins {}",
         suites(shell)?
     );
     stop::all(vec![
@@ -128,7 +128,8 @@ impl Sanitizer {
 /// [`ELSEWHERE`].
 fn suites(shell: &Shell) -> Result<String, Stop> {
     let mut suites = Vec::new();
-    for folder in ["shim/cli/tests", "tests/tests"].map(|folder| shell.root().join(folder)) {
+    let folders = ["shim/cli/tests", "tests/tests", "tests/simulations/tests"];
+    for folder in folders.map(|folder| shell.root().join(folder)) {
         let unreadable = |error| Stop::Failed(format!("{}: {error}", folder.display()));
         for entry in fs::read_dir(&folder).map_err(unreadable)? {
             // A suite is a file, or a folder with a file for its root. Other folders are modules.
@@ -155,7 +156,7 @@ mod tests {
     fn the_suites_are_files_and_folders_with_a_root() {
         let suites = suites(&Shell::new(false)).expect("folders of suites");
         let names: Vec<&str> = suites.split("--test ").skip(1).map(str::trim_end).collect();
-        for suite in ["cli", "messages", "launcher"] {
+        for suite in ["cli", "messages", "launcher", "cluster"] {
             assert!(names.contains(&suite), "{suite} is missing in {suites}");
         }
         for other in ["program", "readme", "verbs"] {

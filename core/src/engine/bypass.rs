@@ -210,19 +210,4 @@ impl<M: Memory + Clone> Engine<M> {
             || self.has_network()
             || self.has_queued()
     }
-
-    /// Returns whether a wait for the next message of `source`'s fastbox alone, by
-    /// [`Engine::recv_short`], would starve other work or could miss the message: packets
-    /// elsewhere, or operations under way.
-    #[inline(always)]
-    #[must_use]
-    pub fn must_progress(&self, source: u32) -> bool {
-        !self.unexpected.is_empty()
-            || self.has_work()
-            || (0..self.inbox.len()).any(|place| {
-                let other = self.inbox.source_at(place);
-                let peer = &self.peers[other as usize];
-                other != source && peer.paths.find_next().is_some()
-            })
-    }
 }

@@ -419,7 +419,7 @@ mod tests {
     #[test]
     fn memory_is_what_the_layout_page_says() {
         let two = SegmentPlan::new(SegmentConfig::new(2)).unwrap();
-        assert_eq!(two.bytes_with_active_pairs(0), 2_174_976);
+        assert_eq!(two.bytes_with_active_pairs(0), 2_179_072);
         assert_eq!(two.bytes_with_active_pairs(1) - two.bytes_with_active_pairs(0), 8192);
         assert_eq!(two.parcel_bytes(), 135_168);
         assert_eq!(two.ring_bytes(), 1_069_056);

@@ -85,7 +85,7 @@ fn calls<P: Drawn>() -> impl Strategy<Value = Vec<Call<P>>> {
 }
 
 fn config() -> ProptestConfig {
-    let cases = if cfg!(miri) { 3 } else { 1000 };
+    let cases = if cfg!(miri) { 2 } else { 1000 };
     ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }
 
@@ -284,7 +284,7 @@ proptest! {
 }
 
 /// Largest number of calls in one random program.
-const CALLS: usize = if cfg!(miri) { 60 } else { 200 };
+const CALLS: usize = if cfg!(miri) { 40 } else { 200 };
 
 const ENTRIES: u32 = if cfg!(miri) { 40 } else { 10_000 };
 

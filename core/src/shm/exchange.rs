@@ -5,9 +5,9 @@
 //! all of it, and enters the next exchange while it still has the line. A message in each direction
 //! takes the time of two lines.
 //!
-//! There is room for two exchanges, which take turns. A member that enters exchange `n + 2` has seen
-//! the other enter exchange `n + 1`, and so knows that the other has read the vector of `n`. Both
-//! are on one line, since processors fetch neighbouring lines in pairs.
+//! There is room for two exchanges, which take turns. A member that enters exchange `n + 2` has
+//! seen the other enter exchange `n + 1`, and so knows that the other has read the vector of `n`.
+//! Both are on one line, since processors fetch neighbouring lines in pairs.
 //!
 //! Participants: two members, one thread each. All calls are wait-free. The caller decides how to
 //! pass the time until `take` returns a vector.
@@ -153,9 +153,9 @@ mod tests {
                 let mine = data(place, length);
                 assert_eq!(members[place].enter(&line, &mine[..length]), at == 1);
             }
-            for place in 0..2 {
+            for (place, member) in members.iter().enumerate() {
                 let mut theirs = [0; EXCHANGE_MAX];
-                let found = members[place].take(&line, &mut theirs[..length]);
+                let found = member.take(&line, &mut theirs[..length]);
                 assert_eq!(found, Some(length));
                 assert_eq!(theirs[..length], data(1 - place, length)[..length]);
             }

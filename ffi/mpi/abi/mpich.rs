@@ -1,6 +1,6 @@
 //! The binary interface of MPICH 4 and 5, and of Intel MPI: handles are numbers of 32 bits.
 //!
-//! Source: `mpi.h` of MPICH. The test `abi_constants.c` compares the constants with a host's header.
+//! Source: `mpi.h` of MPICH. `cargo xtask mpi` compares the constants with a host's header.
 
 use core::ffi::{CStr, c_int, c_void};
 

@@ -1,7 +1,7 @@
 //! The binary interface of Open MPI 4.1 and 5: handles are pointers, predefined ones lead to data
 //! symbols, which may lie in the program.
 //!
-//! Source: `mpi.h` of Open MPI. The test `abi_constants.c` compares the constants with a host's
+//! Source: `mpi.h` of Open MPI. `cargo xtask mpi` compares the constants with a host's
 //! header.
 
 use core::ffi::{CStr, c_int, c_void};

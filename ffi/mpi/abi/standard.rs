@@ -1,6 +1,6 @@
 //! The binary interface of MPI-5.0, chapter 20: handles are pointers, predefined ones are small.
 //!
-//! MPICH and Intel MPI have it, as `libmpi_abi.so`. The test `abi_constants.c` compares the constants
+//! MPICH and Intel MPI have it, as `libmpi_abi.so`. `cargo xtask mpi` compares the constants
 //! with a host's header.
 
 use core::ffi::{CStr, c_int, c_void};

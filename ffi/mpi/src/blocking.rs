@@ -9,7 +9,7 @@ use super::complete::count_host_start;
 use super::helper::inside_host;
 use super::libraries::HostFunction;
 
-/// Defines functions that pass their arguments on, whose number is that of the words.
+/// Defines functions that pass their arguments on, as many as there are words.
 ///
 /// Each argument of these functions is a number or an address, which has a register or a word of
 /// the stack of its own. So the types of the arguments need not be known.
@@ -27,13 +27,12 @@ macro_rules! pass_on {
             static HOST: HostFunction = HostFunction::new($host);
             // SAFETY: the function takes as many words, and the program has passed them.
             unsafe {
-                let function: unsafe extern "C" fn($($argument: pass_on!(@word $argument)),*) -> c_int =
+                let function: unsafe extern "C" fn($($argument: usize),*) -> c_int =
                     core::mem::transmute(HOST.address());
                 $how(|| function($($argument),*))
             }
         }
     };
-    (@word $argument:ident) => { usize };
 }
 
 /// Calls a function that waits for peers.

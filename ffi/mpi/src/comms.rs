@@ -1,4 +1,4 @@
-//! The communicators whose messages are ours.
+//! The communicators with messages of ours.
 //!
 //! A communicator that is not in the table is the host's: an intercommunicator, one of a session,
 //! one with a process that is not in `MPI_COMM_WORLD`, or one that the host made for itself.
@@ -21,7 +21,7 @@ pub(crate) struct Comm {
     members: Option<Members>,
 }
 
-/// The ranks of a communicator whose ranks are not those of the world.
+/// The ranks of a communicator with other numbers than in the world.
 struct Members {
     /// The rank in the world of each rank.
     in_world: Box<[u32]>,
@@ -30,13 +30,8 @@ struct Members {
 }
 
 impl Comm {
-    /// Describes a communicator whose ranks have these ranks in the world.
-    pub(crate) fn new(
-        handle: Handle,
-        context: u32,
-        in_world: Box<[u32]>,
-        world: u32,
-    ) -> Self {
+    /// Describes a communicator from the ranks in the world of its ranks.
+    pub(crate) fn new(handle: Handle, context: u32, in_world: Box<[u32]>, world: u32) -> Self {
         let size = in_world.len() as u32;
         let same = size == world && in_world.iter().enumerate().all(|(n, rank)| n as u32 == *rank);
         let members = (!same).then(|| {
@@ -142,7 +137,7 @@ impl CommTable {
         self.contexts.borrow_mut().remove(&context);
     }
 
-    /// Adds a communicator, whose context is reserved.
+    /// Adds a communicator with a reserved context.
     pub(crate) fn add(&self, comm: Comm) {
         self.all.borrow_mut().insert(comm.handle, Rc::new(comm));
     }

@@ -1,4 +1,5 @@
-//! The end of operations: functions that wait for requests and test them (MPI-5.0 §3.7.3, §3.7.5).
+//! The end of operations: functions that wait for requests, and test them (MPI-5.0 §3.7.3,
+//! §3.7.5).
 //!
 //! An array may have requests of ours, of the host's, and none. Requests of the host's alone go to
 //! the host, unless an operation of ours is open, which needs progress meanwhile.
@@ -42,6 +43,15 @@ pub(crate) fn write(status: Address, finished: &Finished) -> c_int {
     0
 }
 
+/// Writes the status of no operation, with success as its error. Returns success.
+pub(crate) fn write_empty(status: Address) -> c_int {
+    if !abi::is_ignored(status) {
+        // SAFETY: the program passes the place of a status.
+        unsafe { abi::write_error(status, 0) };
+    }
+    write(status, &Finished::EMPTY)
+}
+
 /// Returns the place of a status of an array, if the program wants it.
 fn status_at(statuses: Address, number: usize) -> Address {
     if abi::is_ignored(statuses) {
@@ -50,8 +60,8 @@ fn status_at(statuses: Address, number: usize) -> Address {
     statuses.cast::<u8>().wrapping_add(number * abi::STATUS_BYTES).cast()
 }
 
-/// Calls a blocking function of the host's on a communicator of the host's. While operations of ours
-/// are open it starts the operation and makes progress of both.
+/// Calls a blocking function of the host's on a communicator of the host's. While operations of
+/// ours are open it starts the operation and makes progress of both.
 pub(crate) fn by_host(host: impl Fn() -> c_int, start: impl Fn(Handles) -> c_int) -> c_int {
     by_host_with_status(host, start, abi::STATUS_IGNORE)
 }
@@ -216,7 +226,7 @@ unsafe extern "C" fn MPI_Test(request: Handles, flag: Ints, status: Address) -> 
             }
             RequestView::Inactive => {
                 flag.write(1);
-                write(status, &Finished::EMPTY)
+                write_empty(status)
             }
             RequestView::Over => {
                 flag.write(1);

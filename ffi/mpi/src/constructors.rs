@@ -18,13 +18,32 @@ unsafe fn adopt(code: c_int, new: Handles) -> c_int {
         // SAFETY: as above.
         let handle = unsafe { *new };
         let _helper = inside_host();
-        if let Some(comm) = describe(handle).and_then(with_context)
-            && let Some(front) = state::enter()
-        {
-            front.comms.add(comm);
+        match (describe(handle).and_then(with_context), state::enter()) {
+            (Some(comm), Some(front)) => front.comms.add(comm),
+            (None, _) => explain(handle),
+            (Some(_), None) => {}
         }
     }
     code
+}
+
+/// Tells the user that the host keeps a communicator, if `STRAIT_MPI_VERBOSE` is set.
+fn explain(handle: Handle) {
+    if std::env::var_os("STRAIT_MPI_VERBOSE").is_none() {
+        return;
+    }
+    let (mut rank, mut size) = (0, 0);
+    // SAFETY: the handle is a new communicator's, and the results have places.
+    unsafe {
+        host::Comm_rank(handle, &raw mut rank);
+        host::Comm_size(handle, &raw mut size);
+    }
+    if rank == 0 {
+        eprintln!(
+            "strait: the host keeps a communicator of {size} ranks: it is an intercommunicator, or \
+             has a process outside MPI_COMM_WORLD"
+        );
+    }
 }
 
 /// A communicator without a context.

@@ -28,7 +28,7 @@ impl FlatType {
         let mut flat = Self { lower, extent, ..Self::default() };
         let last = size_of::<c_int>();
         let first = size.wrapping_sub(last);
-        let is_pair_with_gap = size > last && extent > size as i64 && first % last != 0;
+        let is_pair_with_gap = size > last && extent > size as i64 && !first.is_multiple_of(last);
         if is_pair_with_gap {
             flat.push(0, first);
             flat.push(first.next_multiple_of(last) as i64, last);

@@ -4,10 +4,10 @@
 //! message of ours, or to us, has gone. So the thread runs while an operation of ours is open, and
 //! only then. It looks every now and then, since it may share the processor with the wait.
 
+use core::cell::RefCell;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicBool, AtomicU32};
 use core::time::Duration;
-use std::cell::RefCell;
 use std::sync::OnceLock;
 use std::thread::{self, Thread};
 
@@ -16,7 +16,7 @@ use super::state;
 /// Time between two looks.
 const PAUSE: Duration = Duration::from_micros(20);
 
-/// Number of calls for which the thread makes progress. It reads the number while it holds the lock.
+/// Number of calls for which the thread makes progress. It reads it while it holds the lock.
 static CALLS: AtomicU32 = AtomicU32::new(0);
 
 /// Whether calls took the lock before the first of these.

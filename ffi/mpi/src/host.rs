@@ -43,9 +43,9 @@ macro_rules! host {
             #[inline]
             #[allow(clippy::too_many_arguments, reason = "the standard's")]
             pub(crate) unsafe fn $name($($argument: $type),*) -> c_int {
+                type Function = unsafe extern "C" fn($($type),*) -> c_int;
                 // SAFETY: the symbol has this type in every host of this binary interface.
-                let function: unsafe extern "C" fn($($type),*) -> c_int =
-                    unsafe { core::mem::transmute(entry::$name.address()) };
+                let function: Function = unsafe { core::mem::transmute(entry::$name.address()) };
                 // SAFETY: the caller guarantees the same (contract of this function).
                 unsafe { function($($argument),*) }
             }

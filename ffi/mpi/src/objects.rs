@@ -181,7 +181,7 @@ impl LoadedObject {
     }
 }
 
-const fn at<T>(address: usize) -> *mut T {
+fn at<T>(address: usize) -> *mut T {
     core::ptr::with_exposed_provenance_mut(address)
 }
 

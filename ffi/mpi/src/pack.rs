@@ -10,7 +10,7 @@ use super::host::Address;
 use super::state::Front;
 use crate::abi::{self, Handle};
 
-/// Mean length in bytes of runs from which on they are sent where they are. Shorter ones are packed.
+/// Mean length in bytes from which on runs are sent where they are. Shorter ones are packed.
 const LONG_RUN: usize = 1024;
 
 /// Memory of a message.
@@ -61,6 +61,18 @@ fn part(address: usize, length: usize) -> Part {
     }
 }
 
+/// Returns the bytes of elements without gaps, if they are known to have none.
+#[inline(always)]
+pub(crate) fn whole(front: &Front, base: Address, count: i64, datatype: Handle) -> Option<Part> {
+    let size = front.types.known_size(datatype)?;
+    let length = usize::try_from(count).ok()?.checked_mul(size)?;
+    match NonNull::new(base.cast()) {
+        Some(base) => Some(Part { base, length }),
+        None if length == 0 => Some(Part { base: NonNull::dangling(), length }),
+        None => None,
+    }
+}
+
 impl Elements {
     #[inline(always)]
     pub(crate) const fn new(base: Address, count: i64, datatype: Handle) -> Self {
@@ -81,15 +93,8 @@ impl Elements {
     }
 
     /// Returns the bytes of elements without gaps, if they are known to have none.
-    #[inline(always)]
     pub(crate) fn whole(&self, front: &Front) -> Option<Part> {
-        let size = front.types.known_size(self.datatype)?;
-        let length = usize::try_from(self.count).ok()?.checked_mul(size)?;
-        match NonNull::new(self.base.cast()) {
-            Some(base) => Some(Part { base, length }),
-            None if length == 0 => Some(Part { base: NonNull::dangling(), length }),
-            None => None,
-        }
+        whole(front, self.base, self.count, self.datatype)
     }
 
     /// Returns the memory to send from: `is_sent`; or to receive into.

@@ -73,10 +73,11 @@ impl Persistent {
         }
     }
 
-    /// Makes the request inactive. Returns true: it stays.
+    /// Makes the request inactive. Returns whether it was active.
     pub(crate) fn end(&mut self) -> bool {
+        let was_active = self.is_active();
         self.state = PersistentState::Inactive;
-        true
+        was_active
     }
 
     /// Starts the operation.

@@ -100,7 +100,7 @@ unsafe extern "C" fn MPI_Probe(peer: c_int, tag: c_int, comm: Handle, status: Ad
         Probe::FromNone => complete::write(status, &Finished::FROM_NONE),
         Probe::Ours(mut front, wanted) => {
             let found = front.wait(|| what(&wanted), |front| find(front, &wanted).transpose());
-            match found.flatten() {
+            match found.unwrap_or_else(Err) {
                 Ok(found) => complete::write(status, &found),
                 Err(error) => failed(front, &wanted, &error),
             }
@@ -175,7 +175,7 @@ unsafe extern "C" fn MPI_Mprobe(
             }
             Probe::Ours(mut front, wanted) => {
                 let found = front.wait(|| what(&wanted), |front| take(front, &wanted).transpose());
-                match found.flatten() {
+                match found.unwrap_or_else(Err) {
                     Ok(matched) => give(&front, &wanted, matched, message, status),
                     Err(error) => failed(front, &wanted, &error),
                 }

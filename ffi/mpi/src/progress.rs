@@ -57,7 +57,7 @@ impl Entered {
                 if found.is_none() {
                     looks = looks.saturating_add(1);
                     let every = if looks < LONG { SELDOM } else { SELDOM_LATER };
-                    if looks % every == 0 {
+                    if looks.is_multiple_of(every) {
                         front.poll_host();
                         front.requests.look_at_orphans(front);
                     }
@@ -84,8 +84,8 @@ impl Entered {
         Err(Error::Stopped)
     }
 
-    /// Makes progress of ours until `look`, which asks the host, returns a code. Holds no lock while
-    /// it looks.
+    /// Makes progress of ours until `look`, which asks the host, returns a code. Holds no lock
+    /// while it looks.
     pub(crate) fn wait_for_host(&mut self, mut look: impl FnMut() -> Option<c_int>) -> c_int {
         let front = self.front();
         for looks in 0_u32.. {
@@ -109,7 +109,7 @@ impl Entered {
     }
 }
 
-/// Waits for the operations whose requests the program freed, and for buffered sends.
+/// Waits for the operations of requests that the program freed, and for buffered sends.
 pub(crate) fn end_orphans() {
     let Some(mut front) = state::enter() else { return };
     let what = || Wait::new(strait::Call::Settle);

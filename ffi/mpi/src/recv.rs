@@ -9,7 +9,7 @@ use strait::{Call, Wait};
 use super::comms::Comm;
 use super::host::{self, Address, Count, Handles};
 use super::operation::{Finished, MessageArgs, Operation, source, wanted_tag};
-use super::pack::Elements;
+use super::pack::{Elements, whole};
 use super::requests::{Entry, FROM_NONE};
 use super::send::{Target, not_started};
 use super::state::{self, Entered, Front};
@@ -19,14 +19,19 @@ use crate::abi::{self, Handle};
 /// Number of looks at the lines of the source before the receive is posted.
 const LOOKS: u32 = 400;
 
-/// Receives a message that is in the next line of its source, in a communicator whose ranks are the
-/// world's. Returns false if it received nothing.
+/// Receives a message that is in the next line of its source, in a communicator with the world's
+/// ranks. Returns false if it received nothing.
 #[inline(always)]
-unsafe fn recv_short(front: &Front, elements: &Elements, target: Target, status: Address) -> bool {
+unsafe fn recv_short(
+    front: &Front,
+    (base, count, datatype): (Address, i64, Handle),
+    target: Target,
+    status: Address,
+) -> bool {
     if target.comm != abi::comm_world() || target.tag < 0 {
         return false;
     }
-    let Some(part) = elements.whole(front) else { return false };
+    let Some(part) = whole(front, base, count, datatype) else { return false };
     // SAFETY: the program passes a buffer of that many bytes.
     let buffer = unsafe { core::slice::from_raw_parts_mut(part.base.as_ptr(), part.length) };
     // A rank below zero is above all that exist, or `ANY_SOURCE`, which is no rank's number.
@@ -172,15 +177,15 @@ macro_rules! recvs {
             comm: Handle,
             status: Address,
         ) -> c_int {
-            let elements = Elements::new(buffer, count.into(), datatype);
             let target = Target { peer, tag, comm };
             // SAFETY: the program guarantees the contract of the function in the standard.
             unsafe {
                 if let Some(front) = state::unlocked()
-                    && recv_short(front, &elements, target, status)
+                    && recv_short(front, (buffer, count.into(), datatype), target, status)
                 {
                     return 0;
                 }
+                let elements = Elements::new(buffer, count.into(), datatype);
                 let host = || host::$host(buffer, count, datatype, peer, tag, comm, status);
                 let start =
                     |request| host::$ihost(buffer, count, datatype, peer, tag, comm, request);

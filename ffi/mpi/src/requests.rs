@@ -21,7 +21,7 @@ pub(crate) enum Entry {
     Free,
     /// One operation.
     One(Operation),
-    /// A send, and a receive whose status counts.
+    /// A send, and a receive, which gives the status.
     Pair(Box<[Operation; 2]>),
     Persistent(Box<Persistent>),
 }
@@ -38,7 +38,7 @@ pub(crate) enum RequestView {
 }
 
 impl RequestView {
-    /// Returns the state of a request whose operation has begun.
+    /// Returns the state of a request after its operation has begun.
     pub(crate) const fn of(is_over: bool) -> Self {
         if is_over { Self::Over } else { Self::Pending }
     }
@@ -141,25 +141,22 @@ impl RequestTable {
     /// Ends a request that is over, and returns the handle that the program has from now on: that
     /// of no request, or its own if it is persistent.
     pub(crate) fn end(&self, slot: u32, handle: Handle) -> Handle {
-        let is_kept = self.with(slot, |entry| match entry {
-            Entry::Persistent(persistent) => persistent.end(),
+        let ended = self.with(slot, |entry| match entry {
+            Entry::Persistent(persistent) => (true, persistent.end()),
             _ => {
                 *entry = Entry::Free;
-                false
+                (false, true)
             }
         });
-        match is_kept {
-            None => abi::request_null(),
-            Some(true) => {
-                self.count_end();
-                handle
-            }
-            Some(false) => {
-                self.count_end();
-                self.free.borrow_mut().push(slot);
-                abi::request_null()
-            }
+        let Some((is_kept, was_active)) = ended else { return abi::request_null() };
+        if was_active {
+            self.count_end();
         }
+        if is_kept {
+            return handle;
+        }
+        self.free.borrow_mut().push(slot);
+        abi::request_null()
     }
 
     /// Takes a request out of the table, which may go on.
@@ -181,7 +178,7 @@ impl RequestTable {
         }
     }
 
-    /// Keeps an operation until it is over, whose request the program does not have.
+    /// Keeps an operation until it is over. The program has no request for it.
     pub(crate) fn adopt(&self, operation: Operation) {
         if !operation.unscoped.is_over() {
             self.orphans.borrow_mut().push(operation);

@@ -7,7 +7,7 @@ use strait::{Call, Wait};
 
 use super::host::{self, Address, Count, Handles};
 use super::operation::{MessageArgs, NotStarted, Operation, SendMode};
-use super::pack::Elements;
+use super::pack::{Elements, whole};
 use super::requests::{Entry, RequestTable};
 use super::state::{self, Entered, Front};
 use super::{complete, errors};
@@ -21,14 +21,18 @@ pub(crate) struct Target {
     pub(crate) comm: Handle,
 }
 
-/// Sends a message that needs no more than a free line, in a communicator whose ranks are the
-/// world's. Returns false if it sent nothing.
+/// Sends a message that needs no more than a free line, in a communicator with the world's
+/// ranks. Returns false if it sent nothing.
 #[inline(always)]
-unsafe fn send_short(front: &Front, elements: &Elements, target: Target) -> bool {
+unsafe fn send_short(
+    front: &Front,
+    (base, count, datatype): (Address, i64, Handle),
+    target: Target,
+) -> bool {
     if target.comm != abi::comm_world() {
         return false;
     }
-    let Some(part) = elements.whole(front) else { return false };
+    let Some(part) = whole(front, base, count, datatype) else { return false };
     if part.length > SHORT_MAX {
         return false;
     }
@@ -90,7 +94,7 @@ unsafe fn send(
     }
 }
 
-/// Ends a call whose operation did not start.
+/// Ends a call after its operation did not start.
 #[cold]
 pub(crate) fn not_started(front: Entered, comm: Handle, error: NotStarted) -> c_int {
     drop(front);
@@ -157,16 +161,16 @@ macro_rules! sends {
             tag: c_int,
             comm: Handle,
         ) -> c_int {
-            let elements = Elements::new(buffer, count.into(), datatype);
             let target = Target { peer, tag, comm };
             // SAFETY: the program guarantees the contract of the function in the standard.
             unsafe {
                 if matches!(SendMode::$mode, SendMode::Standard)
                     && let Some(front) = state::unlocked()
-                    && send_short(front, &elements, target)
+                    && send_short(front, (buffer, count.into(), datatype), target)
                 {
                     return 0;
                 }
+                let elements = Elements::new(buffer, count.into(), datatype);
                 let host = || host::$host(buffer, count, datatype, peer, tag, comm);
                 let start =
                     |request| host::$ihost(buffer, count, datatype, peer, tag, comm, request);
@@ -185,17 +189,17 @@ macro_rules! sends {
             comm: Handle,
             request: Handles,
         ) -> c_int {
-            let elements = Elements::new(buffer, count.into(), datatype);
             let target = Target { peer, tag, comm };
             // SAFETY: the program guarantees the contract of the function in the standard.
             unsafe {
                 if matches!(SendMode::$mode, SendMode::Standard)
                     && let Some(front) = state::unlocked()
-                    && send_short(front, &elements, target)
+                    && send_short(front, (buffer, count.into(), datatype), target)
                 {
                     request.write(RequestTable::done());
                     return 0;
                 }
+                let elements = Elements::new(buffer, count.into(), datatype);
                 let host = || host::$host(buffer, count, datatype, peer, tag, comm, request);
                 isend(SendMode::$mode, elements, target, request, host)
             }

@@ -9,7 +9,7 @@ use super::progress;
 use super::state;
 use crate::abi::{self, Handle};
 
-/// Sets the attribute, whose callback closes the front. Returns false if the host refuses.
+/// Sets the attribute. Its callback closes the front. Returns false if the host refuses.
 pub(crate) fn register() -> bool {
     let mut keyval = 0;
     // SAFETY: a null copy function means that nothing is copied in every binary interface but

@@ -26,7 +26,8 @@ pub(crate) struct Front {
     pub(crate) types: TypeCache,
     /// Number of the host's operations that are known to be open.
     pub(crate) host_open: Cell<u32>,
-    /// A receive of the host's that is never matched: asking for its status makes the host progress.
+    /// A receive of the host's that is never matched: to ask for its status makes the host
+    /// progress.
     pub(crate) standing: Cell<Handle>,
     /// The communicator of `standing`, which no program has.
     pub(crate) private: Handle,

@@ -8,7 +8,7 @@ use strait::boot::{KeyValueStore, StoreError};
 use super::host;
 use crate::abi::{self, Handle};
 
-/// A store whose fence exchanges all values by two gathers of the host.
+/// A store that exchanges all values by two gathers of the host.
 #[derive(Debug)]
 pub(crate) struct HostStore {
     comm: Handle,

@@ -42,6 +42,7 @@ impl Default for TypeCache {
 /// Returns the place of a handle in the table of sizes.
 #[inline(always)]
 const fn place(handle: Handle) -> usize {
+    #[allow(clippy::unnecessary_cast, reason = "handles of some interfaces are narrower")]
     let bits = handle as usize;
     (bits ^ bits >> 6 ^ bits >> 12) % PLACES
 }
@@ -74,7 +75,7 @@ impl TypeCache {
         }
     }
 
-    /// Returns the size of an element of a type without gaps that is predefined, or was used before.
+    /// Returns the size of an element of a type without gaps that is predefined, or was used.
     #[inline(always)]
     pub(crate) fn known_size(&self, datatype: Handle) -> Option<usize> {
         if let Some(size) = abi::builtin_size(datatype) {

@@ -4,12 +4,11 @@ use strait_core::buffer::Cursor;
 use strait_core::engine::{Bypass, Owner, Received, SendMode, Sent, SentShort, Status, Want};
 use strait_core::matching::Pattern;
 use strait_core::rndv::Rendezvous;
-use strait_core::sync::{finish_look, spin_hint};
 use strait_core::wire::Key;
 use strait_platform::Rank;
-use strait_platform::backoff::{POLLS_PER_PROGRESS, POLLS_PER_QUEUE};
 
 use crate::buffer::{Bytes, BytesMut, RecvBuffer, SendBuffer, part_of, part_of_mut};
+use crate::reserved::INTERNAL;
 use crate::{Error, Source, Tag, World};
 
 /// A context of a world. A message sent in a context is received in the same context (MPI-4.1
@@ -61,6 +60,11 @@ impl<'world> Endpoint<'world> {
     #[must_use]
     pub const fn with_context(self, context: u32) -> Self {
         Self { context: context & (u32::MAX >> 1), ..self }
+    }
+
+    /// Returns the endpoint of Strait's own messages in this context.
+    pub(crate) const fn internal(self) -> Self {
+        Self { context: self.context | INTERNAL, ..self }
     }
 
     /// Returns the context of this endpoint.
@@ -422,54 +426,10 @@ impl<'world> Endpoint<'world> {
         }
     }
 
-    /// Waits for a message. While no other packet can come, it polls only the baton and fastbox of
-    /// its source (`[Nemesis07]` §3.3).
     #[inline(never)]
     fn recv_longer(&self, bytes: &mut [u8], source: Rank, tag: Tag) -> Result<Status, Error> {
-        let (want, engine) = (Want::new(self.context, tag), self.world.engine());
-        let pattern = self.pattern(source, tag);
-        if let Some(status) = self.recv_straight(bytes, source, tag) {
+        if let Some(status) = self.poll_lines(bytes, source, tag) {
             return Ok(status);
-        }
-        // The short ways leave unexpected messages alone, and with them those of windows.
-        let serves_windows = self.world.serves_windows();
-        let has_messages_of_windows = || serves_windows && engine.has_unexpected();
-        let recv_lines = |bytes: &mut [u8], otherwise| {
-            if serves_windows { otherwise } else { engine.recv_lines(pattern, bytes) }
-        };
-        let mut found = recv_lines(bytes, Bypass::Nothing);
-        let (mut look, polls) = (0, self.world.spin().polls());
-        // Each result is looked at, that of the last poll too: the message may be in `bytes`.
-        loop {
-            match found {
-                Bypass::Received(status) => return Ok(status),
-                Bypass::Closed => break,
-                Bypass::Nothing if look >= polls => break,
-                Bypass::Nothing if look % POLLS_PER_QUEUE != 0 => {
-                    engine.prefetch_next(source, bytes.len());
-                    finish_look();
-                }
-                Bypass::Nothing if engine.has_queued() => {
-                    match engine.recv_queued(source, want, bytes) {
-                        Bypass::Received(status) => return Ok(status),
-                        Bypass::Nothing => finish_look(),
-                        Bypass::Closed => break,
-                    }
-                }
-                Bypass::Nothing if look % POLLS_PER_PROGRESS != 0 => finish_look(),
-                Bypass::Nothing if engine.has_work_outside_lines() => break,
-                Bypass::Nothing if has_messages_of_windows() => break,
-                Bypass::Nothing if engine.others_have_lines(source) => break,
-                Bypass::Nothing => spin_hint(),
-            }
-            look += 1;
-            found = engine.recv_short(source, want, bytes);
-            if found == Bypass::Closed {
-                if let Some(status) = self.recv_straight(bytes, source, tag) {
-                    return Ok(status);
-                }
-                found = recv_lines(bytes, Bypass::Closed);
-            }
         }
         // SAFETY: `recv_posted` ends its use of the cursor before it returns, and `bytes` is
         // borrowed as long.

@@ -2,8 +2,10 @@
 
 use strait_core::buffer::Part;
 use strait_core::engine::{Bypass, Owner, ReceivedShort, SentShort, Status, Want};
+use strait_core::sync::{finish_look, spin_hint};
 use strait_core::wire::Key;
 use strait_platform::Rank;
+use strait_platform::backoff::{POLLS_PER_PROGRESS, POLLS_PER_QUEUE};
 
 use crate::{Endpoint, Tag};
 
@@ -40,6 +42,59 @@ impl Endpoint<'_> {
             Bypass::Received(status) => Some(status),
             Bypass::Nothing | Bypass::Closed => None,
         }
+    }
+
+    /// Waits a short time for a message. While no other packet can come, it polls only the baton
+    /// and fastbox of its source (`[Nemesis07]` §3.3). Returns `None` when the message has not
+    /// come, or has to be received in another way.
+    #[inline(always)]
+    pub(crate) fn poll_lines(&self, bytes: &mut [u8], source: Rank, tag: Tag) -> Option<Status> {
+        let (want, engine) = (Want::new(self.context(), tag), self.world().engine());
+        let pattern = self.pattern(source, tag);
+        if let Some(status) = self.recv_straight(bytes, source, tag) {
+            return Some(status);
+        }
+        // The short ways leave unexpected messages alone, and with them those of windows.
+        let serves_windows = self.world().serves_windows();
+        let has_messages_of_windows = || serves_windows && engine.has_unexpected();
+        let recv_lines = |bytes: &mut [u8], otherwise| {
+            if serves_windows { otherwise } else { engine.recv_lines(pattern, bytes) }
+        };
+        let mut found = recv_lines(bytes, Bypass::Nothing);
+        let (mut look, polls) = (0, self.world().spin().polls());
+        // Each result is looked at, that of the last poll too: the message may be in `bytes`.
+        loop {
+            match found {
+                Bypass::Received(status) => return Some(status),
+                Bypass::Closed => break,
+                Bypass::Nothing if look >= polls => break,
+                Bypass::Nothing if look % POLLS_PER_QUEUE != 0 => {
+                    engine.prefetch_next(source, bytes.len());
+                    finish_look();
+                }
+                Bypass::Nothing if engine.has_queued() => {
+                    match engine.recv_queued(source, want, bytes) {
+                        Bypass::Received(status) => return Some(status),
+                        Bypass::Nothing => finish_look(),
+                        Bypass::Closed => break,
+                    }
+                }
+                Bypass::Nothing if look % POLLS_PER_PROGRESS != 0 => finish_look(),
+                Bypass::Nothing if engine.has_work_outside_lines() => break,
+                Bypass::Nothing if has_messages_of_windows() => break,
+                Bypass::Nothing if engine.others_have_lines(source) => break,
+                Bypass::Nothing => spin_hint(),
+            }
+            look += 1;
+            found = engine.recv_short(source, want, bytes);
+            if found == Bypass::Closed {
+                if let Some(status) = self.recv_straight(bytes, source, tag) {
+                    return Some(status);
+                }
+                found = recv_lines(bytes, Bypass::Closed);
+            }
+        }
+        None
     }
 
     /// Does the work of [`crate::raw::RawEndpoint::recv_lines`].

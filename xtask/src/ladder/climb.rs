@@ -1,12 +1,15 @@
 //! One rung as a process of its own.
 
+use core::time::Duration;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use super::descendants::Mark;
 use super::outcome::{self, Answer, Climbed};
 use super::rungs::Rung;
+use super::watch;
 use crate::setup::Tool;
 use crate::shell::{Shell, Step};
 use crate::stop::{Absence, Stop};
@@ -21,19 +24,22 @@ pub(super) const ABSENT: &str = "absent.json";
 /// The command that downloads what rungs need later.
 const FETCH: &str = "fetch";
 
+/// Time limit of a rung and of the downloads. The longest takes half of it on two processors that
+/// are not busy otherwise.
+const LIMIT: Duration = Duration::from_secs(20 * 60);
+
 /// Runs a rung, prints its output when it has ended, and returns its result.
-pub(super) fn climb(shell: &Shell, folder: &Path, rung: &Rung) -> Climbed {
+///
+/// A rung that has not ended after [`LIMIT`] or at `deadline` is killed and counts as failed.
+pub(super) fn climb(shell: &Shell, folder: &Path, rung: &Rung, deadline: Instant) -> Climbed {
     let Rung { name, proves, .. } = *rung;
     eprintln!("== {name} begins");
     let start = Instant::now();
-    let (log, answer) = process(shell, folder, name, rung.command);
+    let (log, answer) = process(shell, folder, [name, rung.command], deadline);
     let wall = start.elapsed();
     eprintln!("\n== {name}: {proves}\n{}", log.trim_end());
-    let missing = || Answer {
-        stop: Some(Stop::Failed("its process ended without a result".into())),
-        processors: wall,
-    };
-    let Answer { stop, processors } = answer.unwrap_or_else(missing);
+    let Answer { stop, processors } =
+        answer.unwrap_or_else(|why| Answer { stop: Some(Stop::Failed(why)), processors: wall });
     match &stop {
         None => eprintln!("== {name} passed in {:.0} s", wall.as_secs_f64()),
         Some(Stop::Failed(why)) => eprintln!("== {name} FAILED: {why}"),
@@ -43,22 +49,45 @@ pub(super) fn climb(shell: &Shell, folder: &Path, rung: &Rung) -> Climbed {
 }
 
 /// Downloads what later rungs need. Each of them reports by itself what it does not find.
-pub(super) fn fetch(shell: &Shell, folder: &Path) {
-    process(shell, folder, FETCH, FETCH);
+pub(super) fn fetch(shell: &Shell, folder: &Path, deadline: Instant) {
+    let (log, answer) = process(shell, folder, [FETCH; 2], deadline);
+    if let Err(why) = answer {
+        eprintln!("\n== {FETCH}\n{}\n== {FETCH} FAILED: {why}", log.trim_end());
+    }
 }
 
-/// Runs this program with the words of `command`. Returns its output, and its answer if it has
-/// given one.
-fn process(shell: &Shell, folder: &Path, name: &str, command: &str) -> (String, Option<Answer>) {
+/// Runs this program with the words of `command`. Returns its output, and its answer or the reason
+/// why it has given none.
+fn process(
+    shell: &Shell,
+    folder: &Path,
+    [name, command]: [&str; 2],
+    deadline: Instant,
+) -> (String, Result<Answer, String>) {
+    let limit = LIMIT.min(deadline.saturating_duration_since(Instant::now()));
+    if limit.is_zero() {
+        return (String::new(), Err("not begun: the time of the whole ladder is over".into()));
+    }
     let (log, answer) = (folder.join(format!("{name}.log")), folder.join(format!("{name}.json")));
     let _ = fs::remove_file(&answer);
     // A build may replace the file of this program meanwhile, but not what this path names.
     let verbose = if shell.is_verbose() { "--verbose " } else { "" };
     let step = shell.step("/proc/self/exe", &format!("{verbose}{command}")).env(ANSWER, &answer);
-    let ended = File::create(&log).and_then(|log| Step::spawn_into(step, log)?.wait());
+    let mark = Mark { name: ANSWER, value: answer.as_os_str() };
+    let ended = File::create(&log).and_then(|file| {
+        let mut child = Step::spawn_into(step, file)?;
+        watch::watch(name, &mut child, &log, &mark, limit)
+    });
+    let said = || String::from_utf8_lossy(&fs::read(&log).unwrap_or_default()).into_owned();
     match ended {
-        Ok(_) => (fs::read_to_string(&log).unwrap_or_default(), outcome::read(&answer)),
-        Err(error) => (format!("{}: {error}", log.display()), None),
+        Ok(None) => {
+            let answer = outcome::read(&answer);
+            (said(), answer.ok_or_else(|| "its process ended without a result".into()))
+        }
+        Ok(Some(overrun)) => {
+            (format!("{}\n{}", said().trim_end(), overrun.processes()), Err(overrun.why()))
+        }
+        Err(error) => (String::new(), Err(format!("{}: {error}", log.display()))),
     }
 }
 
@@ -79,4 +108,18 @@ pub(crate) fn answer(result: &Result<(), Stop>) {
 
 fn own_answer() -> Option<PathBuf> {
     std::env::var_os(ANSWER).map(PathBuf::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ladder::rungs::RUNGS;
+
+    #[test]
+    fn no_rung_begins_after_the_end_of_the_ladder() {
+        let shell = Shell::new(false);
+        let climbed = climb(&shell, Path::new("no such folder"), &RUNGS[0], Instant::now());
+        let Err(Stop::Failed(why)) = climbed.result else { panic!("it did not fail") };
+        assert!(why.starts_with("not begun"), "{why}");
+    }
 }

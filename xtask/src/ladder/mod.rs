@@ -2,14 +2,18 @@
 //!
 //! Two rungs run at a time, one of each [`Lane`](rungs::Lane). Each is a process of its own,
 //! `cargo xtask RUNG`, so that its processor time is known and its output stays together. What the
-//! rungs download is fetched meanwhile.
+//! rungs download is fetched meanwhile. A rung that hangs is [killed](watch::watch), and the ladder
+//! goes on.
 
 mod climb;
+mod descendants;
 mod lanes;
 mod outcome;
 mod report;
 mod rungs;
+mod watch;
 
+use core::time::Duration;
 use std::fs;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -22,9 +26,15 @@ use crate::stop::{Absence, Stop};
 use outcome::Climbed;
 use rungs::{QUICK, RUNGS, Rung};
 
-/// Runs `cargo xtask test`. Goes on after a failed rung, so that one run shows everything.
-pub(crate) fn run(shell: &Shell, quick: bool) -> Result<(), Stop> {
+/// Time limit of the whole ladder in minutes, unless the caller gives another. Two rungs run at a
+/// time, so it is reached by several that hang, or on a machine that is busy otherwise.
+pub(crate) const MINUTES: u16 = 60;
+
+/// Runs `cargo xtask test`. Goes on after a failed rung, so that one run shows everything. After
+/// this many `minutes` the rungs that run are killed, and no other begins.
+pub(crate) fn run(shell: &Shell, quick: bool, minutes: u16) -> Result<(), Stop> {
     let start = Instant::now();
+    let deadline = start + Duration::from_secs(60 * u64::from(minutes));
     // `setup` has already reported tools that cannot be installed. Each rung that needs one reports
     // it again by name.
     if !quick {
@@ -33,8 +43,8 @@ pub(crate) fn run(shell: &Shell, quick: bool) -> Result<(), Stop> {
     let folder = folder(shell)?;
     outcome::write(&folder.join(climb::ABSENT), &*shell.absent())?;
     let rungs: &[Rung] = if quick { &QUICK } else { &RUNGS };
-    let climb = |rung: &Rung| climb::climb(shell, &folder, rung);
-    let climbed = lanes::run(rungs, &climb, &|| climb::fetch(shell, &folder));
+    let climb = |rung: &Rung| climb::climb(shell, &folder, rung, deadline);
+    let climbed = lanes::run(rungs, &climb, &|| climb::fetch(shell, &folder, deadline));
     let strict = std::env::var_os("CI").is_some_and(|value| !value.is_empty() && value != "false");
     print!("{}", report::table(&climbed, start.elapsed()));
     verdict(&climbed, strict)

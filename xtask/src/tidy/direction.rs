@@ -7,7 +7,7 @@ use toml::{Table, Value};
 use super::{Finding, Repository};
 
 /// Every package of the repository, with the packages that it may depend on.
-const MAY_USE: [(&str, &[&str]); 18] = [
+const MAY_USE: [(&str, &[&str]); 19] = [
     ("strait-core", &[]),
     ("strait-bare", &["strait-core"]),
     ("strait-platform", &["strait-core"]),
@@ -21,6 +21,7 @@ const MAY_USE: [(&str, &[&str]); 18] = [
     ("strait-mpi-standard", &["strait"]),
     ("strait-mpi-openmpi", &["strait"]),
     ("strait-tests", &["strait", "strait-core", "strait-sim"]),
+    ("strait-simulations", &["strait", "strait-core", "strait-sim", "strait-tests"]),
     ("strait-ffi-fuzzed", &["strait"]),
     ("strait-fuzz", &["strait-ffi-fuzzed", "strait-tests"]),
     ("strait-loom-tests", &["strait-core"]),

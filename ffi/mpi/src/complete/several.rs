@@ -5,10 +5,11 @@ use core::ffi::c_int;
 use super::super::host::{self, Address, Handles, Ints};
 use super::super::requests::RequestView;
 use super::super::state::{self, Front};
-use super::{Ended, count_host_end, end, status_at, turn_ours, wait_for, wait_for_other};
+use super::{
+    Ended, count_host_end, end, status_at, turn_ours, wait_for, wait_for_other, write_empty,
+};
 use crate::abi;
 use crate::front::errors;
-use crate::front::operation::Finished;
 
 /// The requests that an array has.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -124,7 +125,7 @@ fn turn(looks: &mut u32) {
     if let Some(front) = state::enter() {
         // The call that waits for the operation that fails reports it.
         let _ = front.poll();
-        if front.host_open.get() > 0 || *looks % 64 == 0 {
+        if front.host_open.get() > 0 || looks.is_multiple_of(64) {
             front.poll_host();
         }
     }
@@ -285,7 +286,7 @@ unsafe extern "C" fn MPI_Waitany(
                 }
                 Found::NoneActive => {
                     index.write(abi::UNDEFINED);
-                    return super::write(status, &Finished::EMPTY);
+                    return write_empty(status);
                 }
                 Found::AllPending => turn(&mut looks),
             }
@@ -322,7 +323,7 @@ unsafe extern "C" fn MPI_Testany(
             Found::NoneActive => {
                 index.write(abi::UNDEFINED);
                 flag.write(1);
-                super::write(status, &Finished::EMPTY)
+                write_empty(status)
             }
             Found::AllPending => {
                 index.write(abi::UNDEFINED);
@@ -375,6 +376,8 @@ unsafe extern "C" fn MPI_Waitsome(
         if array.owners() == Owners::Hosts && !has_open() {
             return host::Waitsome(n, requests, done, indices, statuses);
         }
+        // What has arrived ends in one call.
+        turn_ours();
         let mut looks = 0;
         loop {
             match end_some(array, indices, statuses) {
@@ -407,6 +410,7 @@ unsafe extern "C" fn MPI_Testsome(
             turn_ours();
             return host::Testsome(n, requests, done, indices, statuses);
         }
+        turn_ours();
         let mut found = end_some(array, indices, statuses);
         if found.0 == Some(0) {
             turn(&mut 0);

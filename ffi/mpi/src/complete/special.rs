@@ -4,11 +4,10 @@
 use core::ffi::c_int;
 
 use super::super::host::{self, Address, Handles, Ints};
-use super::super::operation::Finished;
 use super::super::requests::{Entry, RequestView};
 use super::super::state::{self, Front};
 use super::several::view_after_turn;
-use super::{status_at, turn_ours, write};
+use super::{status_at, turn_ours, write, write_empty};
 use crate::abi::{self, Handle};
 use crate::front::errors;
 
@@ -26,7 +25,7 @@ unsafe extern "C" fn MPI_Request_get_status(request: Handle, flag: Ints, status:
     match view {
         RequestView::Pending => 0,
         RequestView::Over => write(status, &front.requests.report(slot)),
-        RequestView::Inactive => write(status, &Finished::EMPTY),
+        RequestView::Inactive => write_empty(status),
         RequestView::Nothing => {
             drop(front);
             errors::raise(abi::comm_world(), abi::ERR_REQUEST)
@@ -106,7 +105,7 @@ unsafe extern "C" fn MPI_Request_get_status_any(
         index.write(abi::UNDEFINED);
         flag.write((!has_active).into());
     }
-    if has_active { 0 } else { write(status, &Finished::EMPTY) }
+    if has_active { 0 } else { write_empty(status) }
 }
 
 #[unsafe(no_mangle)]
@@ -157,7 +156,7 @@ unsafe extern "C" fn MPI_Request_free(request: Handles) -> c_int {
     0
 }
 
-/// Forgets a request, whose operation goes on.
+/// Forgets a request. Its operation goes on.
 fn free(front: &Front, slot: u32) {
     match front.requests.take(slot) {
         Some(Entry::One(operation)) => front.requests.adopt(operation),

@@ -141,8 +141,8 @@ fn blocks(flat: &mut FlatType, part: &FlatType, blocks: impl Iterator<Item = (i6
     blocks.for_each(|(at, length)| flat.push_elements(at, length, part));
 }
 
-/// Adds the elements of a box in an array. The dimensions vary fastest from the last on, or from the
-/// first on.
+/// Adds the elements of a box in an array. The dimensions vary fastest from the last on, or from
+/// the first on.
 fn subarray(flat: &mut FlatType, ints: &[i64], part: &FlatType) -> Option<()> {
     let dims = usize::try_from(*ints.first()?).ok()?;
     let list = |number: usize| ints.get(1 + number * dims..1 + (number + 1) * dims);

@@ -87,16 +87,23 @@ pub(super) struct Common {
     /// Round trips or windows in one sample [default: as many as take 200 µs]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     iterations: Option<u64>,
-    /// Maximum time of each measurement
-    #[arg(long, value_name = "S", default_value = "1", value_parser = parse_seconds)]
-    seconds: Duration,
+    /// Maximum time of each measurement [default: 1; of a lock 0.25]
+    #[arg(long, value_name = "S", value_parser = parse_seconds)]
+    seconds: Option<Duration>,
 }
 
 impl Common {
     /// Returns the effort of each measurement.
     pub(super) fn effort(self) -> Effort {
+        self.effort_within(Duration::from_secs(1))
+    }
+
+    /// Returns the effort of each measurement, which takes at most `limit` unless the user gives
+    /// another time.
+    pub(super) fn effort_within(self, limit: Duration) -> Effort {
         let Self { samples, iterations, seconds, .. } = self;
-        Effort { samples: samples as usize, rounds: iterations, limit: seconds }
+        let limit = seconds.unwrap_or(limit);
+        Effort { samples: samples as usize, rounds: iterations, limit }
     }
 }
 

@@ -91,7 +91,10 @@ fn section(remade: &Remade) -> Result<String, Box<dyn core::error::Error>> {
     );
     match (figure.how, plot::svg(remade)?) {
         (How::None, _) => {}
-        (_, Some(svg)) => text += &svg,
+        (_, Some(svg)) => {
+            text += &svg;
+            text += &plot::legend(remade);
+        }
         (_, None) => text += "<p class=\"none\">no points</p>",
     }
     text += "</div><div>\n";

@@ -24,8 +24,15 @@ const OURS: [RGBColor; 6] = [
     RGBColor(90, 90, 90),
 ];
 
-/// The colour of the paper's values, and that of peers.
-const PAPER: RGBColor = RGBColor(0, 0, 0);
+/// Colours of the paper's values without a series of this run, and that of peers.
+const PAPERS: [RGBColor; 6] = [
+    RGBColor(0, 0, 0),
+    RGBColor(120, 60, 20),
+    RGBColor(150, 20, 60),
+    RGBColor(20, 110, 120),
+    RGBColor(110, 110, 0),
+    RGBColor(90, 60, 140),
+];
 const PEER: RGBColor = RGBColor(150, 150, 150);
 
 /// Draws the series of a figure. Returns nothing if there is no point.
@@ -43,13 +50,50 @@ pub(super) fn svg(remade: &Remade) -> Result<Option<String>, Box<dyn Error>> {
     let root = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
     root.fill(&WHITE)?;
     let ys = match axes.log_y {
-        true => ys.start - 0.1..ys.end + 0.1 + (ys.end - ys.start).max(0.3) * 0.3,
-        false => ys.start.min(0.0) * 1.1..(ys.end.max(0.0) * 1.3).max(0.01),
+        true => ys.start - 0.1..ys.end + 0.1,
+        false => ys.start.min(0.0) * 1.1..(ys.end.max(0.0) * 1.1).max(0.01),
     };
     draw(&root, figure, &lines, axes, (wide(&xs), ys))?;
     root.present()?;
     drop(root);
     Ok(Some(text))
+}
+
+/// Returns the names of the series with their marks, as HTML. They stand below the plot, where they
+/// hide no point.
+pub(super) fn legend(remade: &Remade) -> String {
+    let lines: Vec<_> = remade.series.iter().filter(|series| !series.points.is_empty()).collect();
+    let entry = |(series, RGBColor(r, g, b)): (&&Series, RGBColor)| {
+        let (mark, origin) = match series.origin {
+            Origin::Ours => ("●", ""),
+            Origin::Paper => ("✕", "paper: "),
+            Origin::Peer => ("▲", ""),
+        };
+        let name = &series.name;
+        format!("<span><b style=\"color:rgb({r},{g},{b})\">{mark}</b> {origin}{name}</span>")
+    };
+    let entries: Vec<_> = lines.iter().zip(colours(&lines)).map(entry).collect();
+    format!("<p class=\"legend\">{}</p>", entries.join(" "))
+}
+
+/// Returns the colour of each series.
+fn colours(lines: &[&Series]) -> Vec<RGBColor> {
+    let (mut own, mut stated) = (0, 0);
+    let colour = |series: &&Series| match series.origin {
+        Origin::Ours => {
+            own += 1;
+            OURS[(own - 1) % OURS.len()]
+        }
+        // The paper's series have the colour of ours with the same name.
+        Origin::Paper => {
+            stated += 1;
+            let ours = lines.iter().filter(|one| one.origin == Origin::Ours);
+            let same = ours.clone().position(|one| one.name == series.name);
+            same.map_or(PAPERS[(stated - 1) % PAPERS.len()], |at| OURS[at % OURS.len()])
+        }
+        Origin::Peer => PEER,
+    };
+    lines.iter().map(colour).collect()
 }
 
 /// Which axes are logarithmic. Their coordinates are logarithms of 2 and of 10.
@@ -118,48 +162,29 @@ fn draw(
         .y_label_formatter(&|y| number(axes.y_of(*y)))
         .x_desc(across)
         .y_desc(figure.unit.as_str())
-        .label_style(("sans-serif", 12))
+        .label_style(("sans-serif", 13))
         .draw()?;
-    let mut own = 0;
-    for series in lines {
+    for (series, colour) in lines.iter().zip(colours(lines)) {
         let points = || series.points.iter().map(|point| axes.place(*point));
-        let (name, size) = (series.name.as_str(), 4);
+        let size = 4;
+        let is_line = series.origin != Origin::Paper && figure.labels.is_empty();
+        if is_line {
+            chart.draw_series(LineSeries::new(points(), colour.stroke_width(2)))?;
+        }
         match series.origin {
             Origin::Ours => {
-                let colour = OURS[own % OURS.len()];
-                own += 1;
-                if figure.labels.is_empty() {
-                    chart.draw_series(LineSeries::new(points(), colour.stroke_width(2)))?;
-                }
-                let dot = |at| Circle::new(at, size, colour.filled());
-                chart.draw_series(points().map(dot))?.label(name).legend(move |(x, y)| {
-                    PathElement::new([(x, y), (x + 16, y)], colour.stroke_width(3))
-                });
+                chart.draw_series(points().map(|at| Circle::new(at, size, colour.filled())))?;
             }
             Origin::Paper => {
-                let cross = |at| Cross::new(at, size + 1, PAPER.stroke_width(2));
-                chart
-                    .draw_series(points().map(cross))?
-                    .label(format!("paper: {name}"))
-                    .legend(|(x, y)| Cross::new((x + 8, y), 4, PAPER.stroke_width(2)));
+                let cross = |at| Cross::new(at, size + 1, colour.stroke_width(2));
+                chart.draw_series(points().map(cross))?;
             }
             Origin::Peer => {
-                chart.draw_series(LineSeries::new(points(), PEER.stroke_width(1)))?;
-                let mark = |at| TriangleMarker::new(at, size, PEER.filled());
-                chart
-                    .draw_series(points().map(mark))?
-                    .label(name)
-                    .legend(|(x, y)| TriangleMarker::new((x + 8, y), 4, PEER.filled()));
+                let mark = |at| TriangleMarker::new(at, size, colour.filled());
+                chart.draw_series(points().map(mark))?;
             }
         }
     }
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::UpperLeft)
-        .background_style(WHITE.mix(0.85))
-        .border_style(RGBColor(200, 200, 200))
-        .label_font(("sans-serif", 12))
-        .draw()?;
     Ok(())
 }
 

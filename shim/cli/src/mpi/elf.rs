@@ -58,8 +58,7 @@ impl Elf {
     pub(super) fn dynamic(&self) -> impl Iterator<Item = (usize, u64, u64)> {
         let section = self.segments.iter().find(|segment| segment.kind == DYNAMIC);
         let places = section.map_or(0..0, |section| section.file.clone()).step_by(16);
-        let entries =
-            places.filter_map(|at| Some((at, self.number(at)?, self.number(at + 8)?)));
+        let entries = places.filter_map(|at| Some((at, self.number(at)?, self.number(at + 8)?)));
         entries.take_while(|(_, tag, _)| *tag != END)
     }
 

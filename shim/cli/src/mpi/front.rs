@@ -1,8 +1,8 @@
 //! Making the front for one host: a copy of our library with the host's name, which needs the host.
 //!
-//! A program, or a library that it loads by name, then finds our library in place of the host's, and
-//! the host is loaded with it. The copy differs in strings and in two entries of the dynamic section
-//! alone, so no linker is needed.
+//! A program, or a library that it loads by name, then finds our library in place of the host's,
+//! and the host is loaded with it. The copy differs in strings and in two entries of the dynamic
+//! section alone, so no linker is needed.
 
 use core::error::Error;
 use std::path::{Path, PathBuf};
@@ -20,8 +20,8 @@ const PATH_ROOM: usize = 4096;
 
 /// Returns the path of the front for a host, which the first call makes.
 pub(super) fn prepare(host: &Host, library: &Path) -> Result<PathBuf, Box<dyn Error>> {
-    let original = fs::read(library)
-        .map_err(|error| format!("cannot read {}: {error}", library.display()))?;
+    let original =
+        fs::read(library).map_err(|error| format!("cannot read {}: {error}", library.display()))?;
     let made = fill(original, &host.soname, &host.path)
         .ok_or_else(|| format!("{} is not a library of `strait mpi`", library.display()))?;
     let folder = cache()?.join(format!("{:016x}", digest(&made)));
@@ -44,9 +44,8 @@ fn fill(bytes: Vec<u8>, soname: &str, path: &Path) -> Option<Vec<u8>> {
     let mut elf = Elf::parse(bytes)?;
     let table = elf.value(STRING_TABLE)?;
     let name_at = elf.address(room)?.checked_sub(table)?;
-    let entry = |tags: &[u64]| {
-        elf.dynamic().find(|(_, tag, _)| tags.contains(tag)).map(|(at, _, _)| at)
-    };
+    let entry =
+        |tags: &[u64]| elf.dynamic().find(|(_, tag, _)| tags.contains(tag)).map(|(at, _, _)| at);
     let (name_entry, needed_entry) = (entry(&[SONAME])?, entry(&[RUNPATH, RPATH])?);
     elf.set(name_entry, SONAME, name_at);
     elf.set(needed_entry, NEEDED, name_at + NAME_ROOM as u64);

@@ -67,7 +67,7 @@ impl Host {
         Ok(Self { path, soname, interface })
     }
 
-    /// Finds the MPI of a command whose program is the word `program`. A program that loads MPI when
+    /// Finds the MPI of a command with the program at `program`. A program that loads MPI when
     /// it runs, such as Python, has the MPI of its launcher.
     pub(super) fn of_command(words: &[String], program: usize) -> Result<Self, Box<dyn Error>> {
         for word in &words[program..] {
@@ -92,7 +92,8 @@ pub(super) fn find(word: &str) -> Option<PathBuf> {
     use std::os::unix::fs::PermissionsExt as _;
 
     let is_program = |path: &PathBuf| {
-        fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+        fs::metadata(path)
+            .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
     };
     if word.contains('/') {
         return Some(PathBuf::from(word)).filter(is_program);
@@ -138,9 +139,12 @@ fn beside(launcher: &Path) -> Option<Result<Host, Box<dyn Error>>> {
     } else {
         &["libmpi.so.12", "libmpich.so.12", "libmpi.so.40"]
     };
-    let folders = ["lib".to_owned(), "lib64".to_owned(), format!("lib/{}-linux-gnu", env::consts::ARCH)];
+    let folders =
+        ["lib".to_owned(), "lib64".to_owned(), format!("lib/{}-linux-gnu", env::consts::ARCH)];
     let mut found = files.iter().flat_map(|file| folders.iter().map(move |folder| (folder, file)));
     found
-        .find_map(|(folder, file)| Some(prefix.join(folder).join(file)).filter(|path| path.exists()))
+        .find_map(|(folder, file)| {
+            Some(prefix.join(folder).join(file)).filter(|path| path.exists())
+        })
         .map(|path| Host::of_library(&path))
 }

@@ -19,7 +19,7 @@ mod host;
 #[derive(Debug, Args)]
 #[command(trailing_var_arg = true)]
 pub(crate) struct Mpi {
-    /// Say which communicators are Strait's and which stay with the MPI, and why.
+    /// Say which MPI it is, and which communicators it keeps, and why.
     #[arg(long)]
     explain: bool,
     /// The MPI library, where the command does not tell it.
@@ -56,10 +56,7 @@ impl Mpi {
 }
 
 /// Makes the front for a host, from our library in `folder` or near this program.
-fn prepare(
-    host: &Host,
-    folder: Option<&std::path::Path>,
-) -> Result<PathBuf, Box<dyn Error>> {
+fn prepare(host: &Host, folder: Option<&std::path::Path>) -> Result<PathBuf, Box<dyn Error>> {
     let program = env::current_exe()?;
     let here = program.parent().unwrap_or(&program);
     let places = match folder {
@@ -93,9 +90,8 @@ fn preload(front: &std::path::Path) -> String {
 /// Returns the places of the programs in a command: the first word that can be run behind the
 /// launcher, and behind each `:` of the launcher's. A command without a launcher is a program.
 fn programs(words: &[String]) -> Vec<usize> {
-    let is_program = |place: &usize| {
-        !words[*place].starts_with('-') && host::find(&words[*place]).is_some()
-    };
+    let is_program =
+        |place: &usize| !words[*place].starts_with('-') && host::find(&words[*place]).is_some();
     let mut starts = vec![1];
     starts.extend(words.iter().enumerate().filter(|(_, word)| *word == ":").map(|(at, _)| at + 1));
     let found: Vec<_> =

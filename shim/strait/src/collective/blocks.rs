@@ -99,7 +99,7 @@ mod tests {
         assert_eq!(far, CollectiveError::Block { place: 1, start: 1, end: 3, room: 2 });
         let backwards = Range { start: 2, end: 1 };
         assert!(Blocks::ranges(&[0..1, backwards], 4, 8, 2).is_err());
-        let huge = Blocks::ranges(&[0..usize::MAX], 4, 8, 1);
+        let huge = Blocks::ranges(&[0..1, 0..usize::MAX], 4, 8, 2);
         assert!(huge.is_err(), "the end overflows");
         let short = Blocks::ranges(&[0..1, 0..1], 4, 8, 3).unwrap_err();
         assert_eq!(short, CollectiveError::Blocks { found: 2, members: 3 });

@@ -18,7 +18,7 @@ pub enum Contribution<'a, T> {
     InPlace,
 }
 
-/// The contribution of a member whose block lies in the result already (`MPI_IN_PLACE`).
+/// The contribution of a member with its block in the result already (`MPI_IN_PLACE`).
 ///
 /// ```
 /// # strait::World::run_in_process(3, |world| {

@@ -13,6 +13,9 @@
 //! The messages use the user's context with its top bit set: contexts from 2^31 on belong to
 //! Strait.
 //!
+//! All members give vectors of the same length. Where lengths differ, an operation fails if the
+//! members choose the same algorithm, and may never end otherwise.
+//!
 //! Members of a group call its operations in the same order. When a member dies, every waiting
 //! operation ends with [`crate::Fault::PeerFailed`], and so does every later one.
 

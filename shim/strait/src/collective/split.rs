@@ -57,7 +57,7 @@ impl<'world> Group<'world> {
         }
     }
 
-    /// Makes a group of the same members in the same places, whose messages do not mix with those
+    /// Makes a group of the same members in the same places. Its messages do not mix with those
     /// of this group. All members call this together.
     ///
     /// ```

@@ -2,10 +2,9 @@
 
 use bytemuck::{AnyBitPattern, NoUninit};
 use strait_core::buffer::Cursor;
-use strait_core::engine::{Bypass, Fault, Gone, Owner, Received, RequestId, SendMode, Sent, Want};
+use strait_core::engine::{Fault, Gone, Owner, Received, RequestId, SendMode, Sent};
 use strait_core::layout::{Call, RankSet, Wait};
 use strait_core::matching::Pattern;
-use strait_core::sync::spin_hint;
 use strait_core::wire::Key;
 use strait_platform::Rank;
 
@@ -105,8 +104,8 @@ impl<'a> Team<'a> {
     }
 
     /// Describes the wait of a member for the other's vector in the segment.
-    pub(super) const fn exchange_wait(&self) -> Wait {
-        Wait { context: Some(self.context), ..Wait::new(Call::Collective) }
+    pub(super) fn exchange_wait(&self) -> Wait {
+        Wait { call: Call::Collective, ..self.barrier_wait() }
     }
 
     /// Returns true when all members are on one node, so that they can meet in its segment.
@@ -236,6 +235,10 @@ impl<'a> Team<'a> {
         if self.world.wake_after(sent, rank) {
             return Ok(None);
         }
+        let sent = self.world.engine().send_straight(rank, key, data);
+        if self.world.wake_after(sent, rank) || self.world.send_medium(rank, key, data) {
+            return Ok(None);
+        }
         // SAFETY: each caller ends the operation before its borrow of `data` ends.
         let data = unsafe { Cursor::contiguous(part_of(data)) };
         // SAFETY: each caller ends the operation before its borrow of `data` ends.
@@ -249,13 +252,9 @@ impl<'a> Team<'a> {
 
     fn receive_any_length(&self, buffer: &mut [u8], source: Rank) -> Result<usize, Error> {
         let context = self.context | INTERNAL;
-        let want = Want::new(context, self.tag);
-        for _ in 0..self.world.spin().short_polls() {
-            match self.world.engine().recv_short(source, want, buffer) {
-                Bypass::Received(status) => return Ok(status.bytes),
-                Bypass::Nothing if !self.world.engine().must_progress(source) => spin_hint(),
-                Bypass::Nothing | Bypass::Closed => break,
-            }
+        let endpoint = self.world.endpoint().with_context(self.context).internal();
+        if let Some(status) = endpoint.poll_lines(buffer, source, self.tag) {
+            return Ok(status.bytes);
         }
         let pattern = Pattern { context, source, tag: self.tag };
         // SAFETY: `finish` ends the operation's claim before this returns.

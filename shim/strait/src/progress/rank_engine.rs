@@ -73,7 +73,6 @@ impl RankEngine {
         fn has_next(source: Rank) -> bool;
         fn has_queued() -> bool;
         fn has_work() -> bool;
-        fn must_progress(source: Rank) -> bool;
         fn inbox(place: usize) -> Option<Rank>;
         fn recv_lines(pattern: Pattern, buffer: &mut [u8]) -> Bypass;
         fn serve_lines() -> bool;

@@ -18,9 +18,9 @@ impl sealed::Sealed for Group<'_> {}
 ///
 /// # Safety of each function
 ///
-/// Until it returns, the bytes of a vector that it reads are valid for reads and
-/// do not change. The bytes of `data`, `result`, `into` and a gathered `all` are valid for reads and
-/// writes, and nothing else accesses them. Parts of length 0 may have any aligned address.
+/// Until it returns, the bytes of a vector that it reads are valid for reads and do not change. The
+/// bytes of `data`, `result`, `into` and a gathered `all` are valid for reads and writes, and
+/// nothing else accesses them. Parts of length 0 may have any aligned address.
 pub trait RawGroup: sealed::Sealed {
     /// Broadcasts the root's `data` (MPI-5.0 §6.4, `MPI_Bcast`).
     ///
@@ -107,7 +107,7 @@ pub trait RawGroup: sealed::Sealed {
     ) -> Result<(), Error>;
 
     /// Combines the members' vectors in `result` of the root (MPI-5.0 §6.9.1, `MPI_Reduce`). `own`
-    /// is `None` at a root whose vector is in `result`; `result` is `None` elsewhere.
+    /// is `None` at a root with its vector in `result`; `result` is `None` elsewhere.
     ///
     /// # Errors
     ///

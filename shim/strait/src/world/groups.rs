@@ -46,7 +46,7 @@ impl GroupRegistry {
         self.add_edition(context, ranks, 0)
     }
 
-    /// Adds a group whose messages differ from those of the groups of the same members with other
+    /// Adds a group. Its messages differ from those of the groups of the same members with other
     /// editions.
     pub(crate) fn add_edition(
         &mut self,

@@ -23,7 +23,7 @@ impl Team<'_> {
     }
 
     /// Passes each block on around a ring.
-    pub(super) fn allgather_ring(&self, all: &mut [u8], blocks: Blocks<'_>) -> Result<(), Error> {
+    fn allgather_ring(&self, all: &mut [u8], blocks: Blocks<'_>) -> Result<(), Error> {
         let count = self.count();
         let (to, from) = (self.absolute(1, self.place), self.absolute(count - 1, self.place));
         for step in 1..count {

@@ -6,7 +6,7 @@ use crate::collective::blocks::{Blocks, keep};
 use crate::collective::team::Team;
 
 impl Team<'_> {
-    /// Gathers the members' blocks in `all` at the root. `own` is `None` at a root whose block is
+    /// Gathers the members' blocks in `all` at the root. `own` is `None` at a root with its block
     /// in place. Other members use neither `all` nor ranges of `blocks`.
     pub(in crate::collective) fn gather(
         self,

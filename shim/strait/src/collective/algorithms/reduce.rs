@@ -1,8 +1,9 @@
 //! Reduce and allreduce.
 //!
-//! The members fall into *parts*: the binary digits of their number, largest first. In each part,
-//! whose size is a power of two, pairs exchange their vectors (recursive doubling) or halves of
-//! them (recursive halving). Then each part adds its result to that of the part before it.
+//! The members fall into *parts*: the binary digits of their number, largest first. The size of a
+//! part is a power of two. In each part, pairs exchange their vectors (recursive doubling) or
+//! halves of them (recursive halving). Then each part adds its result to that of the part before
+//! it.
 
 use core::ops::Range;
 

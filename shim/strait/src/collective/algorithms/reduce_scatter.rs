@@ -15,7 +15,7 @@ impl Team<'_> {
         blocks: Blocks<'_>,
         op: &dyn Operator,
     ) -> Result<(), Error> {
-        if data.len() >= REDUCE_SCATTER_PAIRWISE {
+        if data.len() >= REDUCE_SCATTER_PAIRWISE || self.count() == 2 {
             return self.reduce_scatter_pairwise(data, blocks, op);
         }
         self.allreduce(data, op)?;

@@ -1,6 +1,6 @@
 //! Scatter.
 
-use super::choice::{TREE_BLOCK, TREE_MEMBERS};
+use super::choice::{NODE_BLOCK, TREE_BLOCK, TREE_MEMBERS};
 use crate::Error;
 use crate::collective::blocks::Blocks;
 use crate::collective::team::Team;
@@ -15,11 +15,11 @@ impl Team<'_> {
         blocks: Blocks<'_>,
         root: u32,
     ) -> Result<(), Error> {
-        let by_tree = matches!(blocks, Blocks::Equal(block) if block <= TREE_BLOCK);
-        if by_tree && !self.is_on_one_node() {
+        let equal_up_to = |most| matches!(blocks, Blocks::Equal(block) if block <= most);
+        if equal_up_to(NODE_BLOCK) && !self.is_on_one_node() {
             return self.scatter_by_nodes(all, own, blocks, root);
         }
-        if by_tree && self.count() >= TREE_MEMBERS {
+        if equal_up_to(TREE_BLOCK) && self.count() >= TREE_MEMBERS {
             return self.scatter_by_tree(all, own, blocks, root);
         }
         if self.place != root {
@@ -32,7 +32,7 @@ impl Team<'_> {
     }
 
     /// Sends each other member its block.
-    pub(super) fn scatter_each(&self, all: &[u8], blocks: Blocks<'_>) -> Result<(), Error> {
+    fn scatter_each(&self, all: &[u8], blocks: Blocks<'_>) -> Result<(), Error> {
         for step in 1..self.count() {
             let place = self.absolute(step, self.place);
             self.send(&all[blocks.range(place)], place)?;

@@ -231,14 +231,21 @@ fn a_rank_that_finds_its_messages_in_lines_serves_its_windows() {
                 WindowLockManager::new(number, &[0, 1], place, [number; 2].into(), None);
             world.with_lock_managers(|all| all.open(lock_manager));
         }
+        let exchange = |number: u64| {
+            worlds[0].endpoint().send(&[number], 1, 7).unwrap();
+            receive(&worlds[1]);
+        };
+        // The first messages open the lines.
+        for number in 0..20 {
+            exchange(number);
+            worlds[0].progress().unwrap();
+            worlds[1].progress().unwrap();
+        }
         let word = LockPayload::Request(LockRequest::Lock(LockType::Exclusive));
         let message = LockMessage { word, manager: 1, place: 0 };
         worlds[0].with_lock_managers(|all| all.say(1, message));
         worlds[0].progress().unwrap();
-        for number in 0..4_u64 {
-            worlds[0].endpoint().send(&[number], 1, 7).unwrap();
-            receive(&worlds[1]);
-        }
+        (0..4).for_each(exchange);
         worlds[0].progress().unwrap();
         let answer = worlds[0].with_lock_managers(|all| all.manager(1).unwrap().take_answer(1));
         assert!(answer.is_some(), "way {way}");

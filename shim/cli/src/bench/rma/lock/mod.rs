@@ -14,6 +14,7 @@ mod target;
 mod tasks;
 
 use core::error::Error;
+use core::time::Duration;
 
 use clap::Args;
 use strait::{LockDesign, topology};
@@ -45,6 +46,10 @@ const DESIGNS: [LockDesign; 6] = [
     LockDesign::Event,
     LockDesign::Thread,
 ];
+
+/// Maximum time of a measurement. There are about a hundred: the points of all figures, for each
+/// design.
+const LIMIT: Duration = Duration::from_millis(250);
 
 type Figure = fn(&Lab<'_>) -> Result<Vec<Point>, Box<dyn Error>>;
 
@@ -83,7 +88,7 @@ impl Benchmark for LockBench {
         let processor = Processor::new();
         let mut lines: Vec<(String, Vec<String>)> = Vec::new();
         for (column, design) in designs.iter().enumerate() {
-            let lab = Lab::new(stage, self.common.effort(), processor, *design)?;
+            let lab = Lab::new(stage, self.common.effort_within(LIMIT), processor, *design)?;
             for (name, figure) in FIGURES {
                 // A device without atomics has only lock managers.
                 let has_design = lab.windows[0].lock_design() == *design;

@@ -62,11 +62,17 @@ pub(super) fn threads(lab: &Lab<'_>) -> Result<Vec<Point>, Box<dyn Error>> {
 /// Returns the result of `measure`, which runs while this many threads of the rank compute.
 fn beside<R>(lab: &Lab<'_>, threads: usize, measure: impl FnOnce() -> R) -> R {
     let (ends, processor) = (AtomicBool::new(false), lab.processor);
+    // Otherwise the first of these threads would keep its processor for ever, and the rank that has
+    // the same processor would never end the measurement.
+    let gives_way = !has_time_slices();
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
                 while !ends.load(Ordering::Relaxed) {
                     processor.compute(LOOK);
+                    if gives_way {
+                        std::thread::yield_now();
+                    }
                 }
             });
         }
@@ -74,6 +80,23 @@ fn beside<R>(lab: &Lab<'_>, threads: usize, measure: impl FnOnce() -> R) -> R {
         ends.store(true, Ordering::Relaxed);
         result
     })
+}
+
+/// Returns whether the kernel takes the processor from this thread after a time slice, and so from
+/// the threads that it starts. Under the policy SCHED_FIFO it does not.
+fn has_time_slices() -> bool {
+    let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap_or_default();
+    policy(&stat) != Some(FIFO)
+}
+
+/// Number of the policy SCHED_FIFO.
+const FIFO: u32 = 1;
+
+/// Returns the scheduling policy in the text of `/proc/thread-self/stat`: the field 41. The name of
+/// the program, in parentheses, may contain blanks.
+fn policy(stat: &str) -> Option<u32> {
+    let (_, fields) = stat.rsplit_once(") ")?;
+    fields.split(' ').nth(38)?.parse().ok()
 }
 
 fn pair(lab: &Lab<'_>, target: u32) -> Result<SampleSummary, Box<dyn Error>> {
@@ -87,4 +110,18 @@ fn pair(lab: &Lab<'_>, target: u32) -> Result<SampleSummary, Box<dyn Error>> {
         Ok([per(start.elapsed(), rounds)])
     })?;
     Ok(took)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_policy_is_the_field_41() {
+        let before = "1 ".repeat(37);
+        assert_eq!(policy(&format!("7 (a) b) R {before}2 0")), Some(2));
+        assert_eq!(policy("7 (a"), None);
+        let own = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+        assert!(policy(&own).is_some(), "{own}");
+    }
 }
