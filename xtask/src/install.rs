@@ -23,6 +23,9 @@ const FILES: [(&str, &str); 3] = [
     ("LICENSE-APACHE", "share/doc/strait/LICENSE-APACHE"),
 ];
 
+/// The binary interfaces of MPI that there is a front for.
+const FRONTS: [&str; 3] = ["mpich", "standard", "openmpi"];
+
 /// The file for pkg-config. It derives the prefix from its own path, so the whole tree can be
 /// moved. The private libraries are those that the Rust standard library needs in a static link.
 const PKG_CONFIG: &str = "prefix=${pcfiledir}/../..
@@ -76,6 +79,11 @@ pub(crate) fn run(shell: &Shell, prefix: &Path, verbs: bool) -> Result<(), Stop>
     // `strait mpi-env` looks for the provider here.
     copy(&provider, &prefix.join("lib").join(PROVIDER), 0o755)?;
     copy(&launcher, &prefix.join("bin/strait"), 0o755)?;
+    // `strait mpi` looks for the fronts here.
+    for front in fronts(shell, verbs)? {
+        let name = front.file_name().unwrap_or_default().to_owned();
+        copy(&front, &prefix.join("lib").join(name), 0o755)?;
+    }
     for (from, to) in FILES {
         copy(&shell.root().join(from), &prefix.join(to), 0o644)?;
     }
@@ -110,6 +118,15 @@ fn build(shell: &Shell, features: &str) -> Result<Built, Stop> {
     let launcher = made.find(|(name, path)| name == "strait" && path.extension().is_none());
     let launcher = launcher.ok_or_else(|| Stop::Failed("cargo made no program strait".into()))?.1;
     Ok(Built { shared, archive, launcher, provider: mpi::built(shell, features)? })
+}
+
+/// Builds the fronts of the binary interfaces of MPI, and returns their files.
+fn fronts(shell: &Shell, verbs: bool) -> Result<Vec<PathBuf>, Stop> {
+    let packages = FRONTS.map(|name| format!("-p strait-mpi-{name}")).join(" ");
+    let features = if verbs { "--features verbs" } else { "" };
+    shell.cargo(&format!("build --quiet --release {packages} {features}")).run()?;
+    let file = |name| shell.target().join(format!("release/libstrait_mpi_{name}.so"));
+    Ok(FRONTS.map(file).into())
 }
 
 fn make_room(file: &Path) -> Result<(), Stop> {

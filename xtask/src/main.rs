@@ -98,6 +98,8 @@ enum Command {
     Figures,
     /// Run unmodified MPICH, Open MPI and Intel MPI on the libfabric provider.
     Mpi,
+    /// Run programs of each MPI through the front, as a part of `mpi` does.
+    Front,
     /// Measure what programs do over Strait and over each MPI that can be installed
     /// (docs/patterns.md).
     Peers(peers::Options),
@@ -183,6 +185,7 @@ fn main() -> ExitCode {
         Command::Launchers => launchers::run(&shell),
         Command::Figures => figures::run(&shell),
         Command::Mpi => mpi::run(&shell),
+        Command::Front => mpi::front::run(&shell),
         Command::Peers(options) => peers::run(&shell, &options),
         Command::Provider { verbs } => mpi::provider(&shell, verbs),
         Command::Ffi => ffi::run(&shell),

@@ -5,6 +5,7 @@
 //! directory.
 
 mod debian;
+pub(crate) mod front;
 mod libfabric;
 mod nodes;
 mod one_sided;
@@ -70,6 +71,7 @@ pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
     parts.push(("one-sided", one_sided::run(shell, &provider)));
     parts.push(("libfabric", libfabric::run(shell, &provider)));
     parts.push(("Debian", debian::run(shell, &provider)));
+    parts.push(("front", front::run(shell)));
     parts.push(("/dev/shm", nothing_is_left()));
     stop::all(parts)
 }

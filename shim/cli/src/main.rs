@@ -7,6 +7,7 @@ mod figures;
 mod info;
 mod job;
 mod measure;
+mod mpi;
 mod mpi_env;
 mod output;
 mod payload;
@@ -46,6 +47,7 @@ enum Command {
     Why(why::Why),
     Top(top::Top),
     Trace(trace::Trace),
+    Mpi(mpi::Mpi),
     MpiEnv(mpi_env::MpiEnv),
     Completions(completions::Completions),
 }
@@ -75,6 +77,7 @@ fn execute(words: &[OsString]) -> Result<ExitCode, Box<dyn Error>> {
         Some(Command::Why(why)) => why.execute(),
         Some(Command::Top(top)) => top.execute(),
         Some(Command::Trace(trace)) => trace.execute(),
+        Some(Command::Mpi(mpi)) => mpi.execute(),
         Some(Command::MpiEnv(mpi_env)) => mpi_env.execute(),
         Some(Command::Completions(completions)) => completions.execute(Cli::command()),
         None => demo::Demo::default().execute(),

@@ -17,7 +17,11 @@ const PROVIDER: &str = "libstrait-fi.so";
 #[derive(Debug, Args)]
 pub(crate) struct MpiEnv {
     /// The MPI library.
-    mpi: Mpi,
+    #[arg(required_unless_present = "front")]
+    mpi: Option<Mpi>,
+    /// Print what puts the front before this program, or MPI library, instead.
+    #[arg(long, value_name = "FILE", conflicts_with = "mpi")]
+    front: Option<String>,
     /// The directory of libstrait-fi.so; by default that of this program, or lib beside it.
     #[arg(long)]
     provider: Option<PathBuf>,
@@ -47,13 +51,18 @@ impl Mpi {
 
 impl MpiEnv {
     pub(crate) fn execute(&self) -> Result<ExitCode, Box<dyn Error>> {
+        if let Some(file) = &self.front {
+            let front = crate::mpi::front_of(file)?.display().to_string();
+            say(&format!("export LD_PRELOAD={}", quoted(&front)))?;
+            return Ok(ExitCode::SUCCESS);
+        }
         let directory = match &self.provider {
             Some(directory) => checked(directory)?,
             None => beside(&env::current_exe()?)?,
         };
         let path = directory.display().to_string();
         let common = [("FI_PROVIDER", "strait"), ("FI_PROVIDER_PATH", path.as_str())];
-        for (name, value) in self.mpi.variables().iter().chain(&common) {
+        for (name, value) in self.mpi.map_or(&[][..], Mpi::variables).iter().chain(&common) {
             say(&format!("export {name}={}", quoted(value)))?;
         }
         Ok(ExitCode::SUCCESS)

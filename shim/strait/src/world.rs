@@ -73,6 +73,8 @@ pub struct World {
     serves_windows: Cell<bool>,
     /// Work of the embedder, called while a wait finds nothing to do.
     idle: Option<Box<dyn Fn() + Send>>,
+    /// Work of the embedder, called before a wait sleeps.
+    before_sleep: Option<Box<dyn Fn() -> bool + Send>>,
     /// The meeting points of all ranks, by context ([`crate::Endpoint::barrier`]).
     meetings: RefCell<Vec<(u32, MeetingPoint)>>,
     groups: RefCell<GroupRegistry>,
@@ -159,6 +161,7 @@ impl World {
             checked: Cell::new(Some(Instant::now())),
             serves_windows: Cell::new(false),
             idle: None,
+            before_sleep: None,
             meetings: RefCell::default(),
             groups: RefCell::default(),
             scratch: Cell::default(),
@@ -233,6 +236,25 @@ impl World {
     pub fn set_idle(&mut self, idle: impl Fn() + Send + 'static) {
         self.spin = self.spin.without_yields();
         self.idle = Some(Box::new(idle));
+    }
+
+    /// Has each wait call `work` before it sleeps, such as progress of another library of the
+    /// embedder. Where `work` returns true, the wait looks again at once. `work` may call this
+    /// world, except collectively, and so may other threads of the embedder that take turns with
+    /// the waiting one.
+    ///
+    /// ```
+    /// let mut worlds = strait::World::in_process(2)?;
+    /// worlds[1].set_before_sleep(|| false);
+    /// # Ok::<(), strait::Error>(())
+    /// ```
+    pub fn set_before_sleep(&mut self, work: impl Fn() -> bool + Send + 'static) {
+        self.before_sleep = Some(Box::new(work));
+    }
+
+    /// Calls the work of the embedder before a sleep. Returns whether the wait need not sleep.
+    pub(crate) fn is_kept_awake(&self) -> bool {
+        self.before_sleep.as_ref().is_some_and(|work| work())
     }
 
     /// Starts a thread that makes progress while the program computes, as `STRAIT_PROGRESS=thread`

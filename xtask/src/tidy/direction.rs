@@ -7,7 +7,7 @@ use toml::{Table, Value};
 use super::{Finding, Repository};
 
 /// Every package of the repository, with the packages that it may depend on.
-const MAY_USE: [(&str, &[&str]); 16] = [
+const MAY_USE: [(&str, &[&str]); 19] = [
     ("strait-core", &[]),
     ("strait-bare", &["strait-core"]),
     ("strait-platform", &["strait-core"]),
@@ -17,6 +17,9 @@ const MAY_USE: [(&str, &[&str]); 16] = [
     ("strait-cli", &["strait", "strait-core", "strait-sim"]),
     ("strait-ffi", &["strait"]),
     ("strait-ofi", &["strait", "strait-core"]),
+    ("strait-mpi-mpich", &["strait"]),
+    ("strait-mpi-standard", &["strait"]),
+    ("strait-mpi-openmpi", &["strait"]),
     ("strait-tests", &["strait", "strait-core", "strait-sim"]),
     ("strait-simulations", &["strait", "strait-core", "strait-sim", "strait-tests"]),
     ("strait-ffi-fuzzed", &["strait"]),

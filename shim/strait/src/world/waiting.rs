@@ -208,6 +208,7 @@ impl World {
                     }
                     self.checked.set(backoff.checked());
                 }
+                Next::Sleep if self.is_kept_awake() => {}
                 Next::Sleep => match &self.idle {
                     Some(idle) => idle(),
                     None => {

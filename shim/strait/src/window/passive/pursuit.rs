@@ -206,6 +206,7 @@ impl Window<'_> {
                 Chased::Held(blame) => {
                     if backoff.pause() {
                         self.watch_over_holders(blame);
+                        self.world.is_kept_awake();
                         self.world.poll_in_loop(&mut record, || self.lock_wait(target, blame))?;
                         lost = self.is_any_lost();
                         self.look_for_the_lost(target, blame)?;

@@ -1,0 +1,159 @@
+//! The start of MPI.
+
+use core::ffi::{c_int, c_void};
+use core::ptr::null_mut;
+
+use strait::hca::DeviceChoice;
+use strait::{ErrorKind, World};
+
+use super::comms::{Comm, CommTable};
+use super::host::{self, Address, Handles, Ints};
+use super::state::{self, Front};
+use super::store::HostStore;
+use super::{libraries, shutdown, windows};
+use crate::abi::{self, Handle};
+
+/// Contexts of the two communicators that every program has.
+const CONTEXT_WORLD: u32 = 0;
+const CONTEXT_SELF: u32 = 1;
+
+/// Tag of the receive that is never matched.
+const STANDING_TAG: c_int = 0;
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn MPI_Init(argc: Ints, argv: Address) -> c_int {
+    // SAFETY: the program guarantees the contract of the function in the standard.
+    let code = unsafe { host::Init(argc, argv) };
+    if code == 0 {
+        start();
+    }
+    code
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn MPI_Init_thread(
+    argc: Ints,
+    argv: Address,
+    required: c_int,
+    provided: Ints,
+) -> c_int {
+    // SAFETY: the program guarantees the contract of the function in the standard.
+    let code = unsafe { host::Init_thread(argc, argv, required, provided) };
+    if code == 0 {
+        start();
+    }
+    code
+}
+
+/// Opens the front. If some rank cannot join, all messages stay the host's on all ranks.
+fn start() {
+    if let Err(why) = abi::load(libraries::data) {
+        explain(why);
+        return;
+    }
+    let Some((private, rank, ranks)) = private_comm() else { return };
+    let joined = join(private, rank, ranks);
+    let (everyone_joined, reason) = agree(private, &joined);
+    match joined {
+        Ok(world) if everyone_joined => open(world, private),
+        Ok(world) => drop(world),
+        Err(_) => {}
+    }
+    if rank == 0 && !everyone_joined {
+        explain(&reason);
+    }
+}
+
+/// Tells the user why the host keeps all messages, if `STRAIT_MPI_VERBOSE` is set.
+fn explain(why: &str) {
+    if std::env::var_os("STRAIT_MPI_VERBOSE").is_some() {
+        eprintln!("strait: all messages are the host's: {why}");
+    }
+}
+
+/// Makes a communicator that no program has, and returns it with this process's rank and the number
+/// of ranks.
+fn private_comm() -> Option<(Handle, u32, u32)> {
+    let (mut private, mut rank, mut ranks) = (abi::comm_null(), 0, 0);
+    // SAFETY: MPI is initialised, and the results have places.
+    let made = unsafe {
+        host::Comm_dup(abi::comm_world(), &raw mut private) == 0
+            && host::Comm_rank(private, &raw mut rank) == 0
+            && host::Comm_size(private, &raw mut ranks) == 0
+    };
+    made.then_some((private, rank as u32, ranks as u32))
+}
+
+/// Joins the world of all processes.
+fn join(private: Handle, rank: u32, ranks: u32) -> Result<World, strait::Error> {
+    let store = || Box::new(HostStore::new(private, ranks));
+    let joined = World::init_with(rank, ranks, store(), None);
+    match joined {
+        // Hosts without RDMA between them: messages between them are the host's.
+        Err(error) if error.kind() == ErrorKind::Unreachable => {
+            let builder = World::builder().device(DeviceChoice::None);
+            builder.init_with(rank, ranks, store(), None)
+        }
+        joined => joined,
+    }
+}
+
+/// Returns whether all ranks have joined, and why this rank thinks that some have not.
+fn agree(private: Handle, joined: &Result<World, strait::Error>) -> (bool, String) {
+    let is_one_node = |world: &World| world.nodes().count() == 1;
+    let reason = match joined {
+        Ok(world) if is_one_node(world) => "another rank could not join".to_owned(),
+        Ok(_) => "the job spans nodes".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    let (own, mut all) = (i64::from(joined.as_ref().is_ok_and(is_one_node)), 0_i64);
+    // SAFETY: both places hold one number of this type.
+    let code = unsafe {
+        let own = (&raw const own).cast_mut().cast();
+        let (int64, min) = (abi::int64(), abi::op_min());
+        host::Allreduce(own, (&raw mut all).cast(), 1, int64, min, private)
+    };
+    (code == 0 && all == 1, reason)
+}
+
+fn open(mut world: World, private: Handle) {
+    world.set_before_sleep(windows::before_sleep);
+    let (size, rank) = (world.size(), world.rank());
+    let everyone = (0..size).collect();
+    let all = Comm::new(abi::comm_world(), CONTEXT_WORLD, everyone, size);
+    let own = Comm::new(abi::comm_self(), CONTEXT_SELF, Box::new([rank]), size);
+    let front = Box::new(Front {
+        comms: CommTable::new(all, own),
+        requests: Default::default(),
+        messages: Default::default(),
+        types: Default::default(),
+        host_open: Default::default(),
+        standing: standing_receive(private).into(),
+        private,
+        codes: Default::default(),
+        windows: Default::default(),
+        accumulate_locks: Default::default(),
+        world,
+    });
+    front.types.prepare();
+    front.accumulate_locks.open(&front.world);
+    let mut level = 0;
+    // SAFETY: MPI is initialised, and the result has a place.
+    let known = unsafe { host::Query_thread(&raw mut level) } == 0;
+    if !shutdown::register() {
+        return;
+    }
+    state::open(front, !known || level >= abi::THREAD_MULTIPLE);
+}
+
+/// Starts the receive that is never matched. To ask for its status makes the host progress.
+fn standing_receive(private: Handle) -> Handle {
+    let mut request = abi::request_null();
+    let place: Handles = &raw mut request;
+    let nothing: *mut c_void = null_mut();
+    // SAFETY: the receive has no buffer, and the result has a place.
+    unsafe {
+        host::Irecv(nothing, 0, abi::byte(), abi::ANY_SOURCE, STANDING_TAG, private, place);
+    }
+    request
+}

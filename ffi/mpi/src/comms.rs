@@ -1,0 +1,152 @@
+//! The communicators with messages of ours.
+//!
+//! A communicator that is not in the table is the host's: an intercommunicator, one of a session,
+//! one with a process that is not in `MPI_COMM_WORLD`, or one that the host made for itself.
+
+use core::cell::{Cell, RefCell};
+use core::ffi::c_int;
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+
+use strait::{Endpoint, World};
+
+use crate::abi::{self, Handle};
+
+/// A communicator of ours.
+pub(crate) struct Comm {
+    pub(crate) handle: Handle,
+    pub(crate) context: u32,
+    pub(crate) size: u32,
+    /// `None` where ranks are those of the world.
+    members: Option<Members>,
+}
+
+/// The ranks of a communicator with other numbers than in the world.
+struct Members {
+    /// The rank in the world of each rank.
+    in_world: Box<[u32]>,
+    /// The rank of each rank in the world, or -1.
+    of_world: Box<[c_int]>,
+}
+
+impl Comm {
+    /// Describes a communicator from the ranks in the world of its ranks.
+    pub(crate) fn new(handle: Handle, context: u32, in_world: Box<[u32]>, world: u32) -> Self {
+        let size = in_world.len() as u32;
+        let same = size == world && in_world.iter().enumerate().all(|(n, rank)| n as u32 == *rank);
+        let members = (!same).then(|| {
+            let mut of_world = vec![-1; world as usize].into_boxed_slice();
+            for (rank, at) in in_world.iter().enumerate() {
+                of_world[*at as usize] = rank as c_int;
+            }
+            Members { in_world, of_world }
+        });
+        Self { handle, context, size, members }
+    }
+
+    /// Returns the endpoint of this communicator's context.
+    #[inline(always)]
+    pub(crate) const fn endpoint<'world>(&self, world: &'world World) -> Endpoint<'world> {
+        world.endpoint().with_context(self.context)
+    }
+
+    /// Returns the rank in the world of a rank, if it exists.
+    #[inline(always)]
+    pub(crate) fn in_world(&self, rank: c_int) -> Option<u32> {
+        let rank = rank as u32;
+        match &self.members {
+            None => (rank < self.size).then_some(rank),
+            Some(members) => members.in_world.get(rank as usize).copied(),
+        }
+    }
+
+    /// Returns the rank of a rank in the world.
+    #[inline(always)]
+    pub(crate) fn of_world(&self, rank: u32) -> c_int {
+        match &self.members {
+            None => rank as c_int,
+            Some(members) => members.of_world.get(rank as usize).copied().unwrap_or(-1),
+        }
+    }
+}
+
+/// The communicators of ours, by handle, and the contexts in use.
+pub(crate) struct CommTable {
+    world: Rc<Comm>,
+    latest: RefCell<Option<Rc<Comm>>>,
+    all: RefCell<HashMap<Handle, Rc<Comm>>>,
+    contexts: RefCell<HashSet<u32>>,
+    next_context: Cell<u32>,
+}
+
+impl CommTable {
+    /// Makes the table with the two communicators that every program has.
+    pub(crate) fn new(world: Comm, own: Comm) -> Self {
+        let (world, own) = (Rc::new(world), Rc::new(own));
+        let contexts = HashSet::from([world.context, own.context]);
+        let next = world.context.max(own.context) + 1;
+        let all = [(world.handle, Rc::clone(&world)), (own.handle, own)];
+        Self {
+            world,
+            latest: RefCell::default(),
+            all: RefCell::new(all.into()),
+            contexts: RefCell::new(contexts),
+            next_context: Cell::new(next),
+        }
+    }
+
+    /// Returns the communicator of a handle, if it is ours.
+    #[inline(always)]
+    pub(crate) fn find(&self, handle: Handle) -> Option<Rc<Comm>> {
+        if handle == abi::comm_world() {
+            return Some(Rc::clone(&self.world));
+        }
+        self.find_other(handle)
+    }
+
+    #[inline(never)]
+    fn find_other(&self, handle: Handle) -> Option<Rc<Comm>> {
+        let mut latest = self.latest.borrow_mut();
+        if let Some(comm) = &*latest
+            && comm.handle == handle
+        {
+            return Some(Rc::clone(comm));
+        }
+        let found = self.all.borrow().get(&handle).map(Rc::clone);
+        if found.is_some() {
+            latest.clone_from(&found);
+        }
+        found
+    }
+
+    /// Returns a context that this process has not used yet, to propose it.
+    pub(crate) fn propose(&self) -> u32 {
+        let context = self.next_context.get();
+        self.next_context.set(context + 1);
+        context
+    }
+
+    /// Reserves a context that was agreed on. Returns false if it is in use.
+    pub(crate) fn reserve(&self, context: u32) -> bool {
+        self.next_context.set(self.next_context.get().max(context + 1));
+        self.contexts.borrow_mut().insert(context)
+    }
+
+    /// Gives a reserved context back.
+    pub(crate) fn release(&self, context: u32) {
+        self.contexts.borrow_mut().remove(&context);
+    }
+
+    /// Adds a communicator with a reserved context.
+    pub(crate) fn add(&self, comm: Comm) {
+        self.all.borrow_mut().insert(comm.handle, Rc::new(comm));
+    }
+
+    /// Forgets a communicator that is about to be freed: the host may use its handle again at once.
+    pub(crate) fn remove(&self, handle: Handle) {
+        *self.latest.borrow_mut() = None;
+        if let Some(comm) = self.all.borrow_mut().remove(&handle) {
+            self.release(comm.context);
+        }
+    }
+}

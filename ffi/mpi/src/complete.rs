@@ -1,0 +1,278 @@
+//! The end of operations: functions that wait for requests, and test them (MPI-5.0 §3.7.3,
+//! §3.7.5).
+//!
+//! An array may have requests of ours, of the host's, and none. Requests of the host's alone go to
+//! the host, unless an operation of ours is open, which needs progress meanwhile.
+
+use core::ffi::c_int;
+
+use strait::{Call, Wait};
+
+use super::host::{self, Address, Handles, Ints};
+use super::operation::Finished;
+use super::requests::{DONE, RequestView};
+use super::state::{self, Entered, Front};
+use super::{errors, helper};
+use crate::abi::{self, Handle};
+
+mod several;
+mod special;
+
+/// Notes that the program started operations of the host's.
+pub(crate) fn count_host_start(n: c_int) {
+    if let Some(front) = state::enter() {
+        front.host_open.set(front.host_open.get().saturating_add(n.max(0) as u32));
+    }
+}
+
+/// Notes that an operation of the host's has ended.
+pub(crate) fn count_host_end() {
+    if let Some(front) = state::enter() {
+        front.host_open.set(front.host_open.get().saturating_sub(1));
+    }
+}
+
+/// Writes a status, if the program wants it, but not its error. Returns success.
+#[inline(always)]
+pub(crate) fn write(status: Address, finished: &Finished) -> c_int {
+    if !abi::is_ignored(status) {
+        let from = (finished.source, finished.tag);
+        // SAFETY: the program passes the place of a status.
+        unsafe { abi::write_status(status, from, finished.bytes, finished.was_cancelled) };
+    }
+    0
+}
+
+/// Writes the status of no operation, with success as its error. Returns success.
+pub(crate) fn write_empty(status: Address) -> c_int {
+    if !abi::is_ignored(status) {
+        // SAFETY: the program passes the place of a status.
+        unsafe { abi::write_error(status, 0) };
+    }
+    write(status, &Finished::EMPTY)
+}
+
+/// Returns the place of a status of an array, if the program wants it.
+fn status_at(statuses: Address, number: usize) -> Address {
+    if abi::is_ignored(statuses) {
+        return abi::STATUS_IGNORE;
+    }
+    statuses.cast::<u8>().wrapping_add(number * abi::STATUS_BYTES).cast()
+}
+
+/// Calls a blocking function of the host's on a communicator of the host's. While operations of
+/// ours are open it starts the operation and makes progress of both.
+pub(crate) fn by_host(host: impl Fn() -> c_int, start: impl Fn(Handles) -> c_int) -> c_int {
+    by_host_with_status(host, start, abi::STATUS_IGNORE)
+}
+
+/// As [`by_host`], with a status.
+pub(crate) fn by_host_with_status(
+    host: impl Fn() -> c_int,
+    start: impl Fn(Handles) -> c_int,
+    status: Address,
+) -> c_int {
+    if !state::enter().is_some_and(|front| front.requests.has_open()) {
+        return host();
+    }
+    let mut request = abi::request_null();
+    let code = start(&raw mut request);
+    if code != 0 {
+        return code;
+    }
+    // SAFETY: the request has just been started.
+    unsafe { wait_for_host(&raw mut request, status) }
+}
+
+/// Waits for a request of the host's, and makes progress of ours.
+unsafe fn wait_for_host(request: Handles, status: Address) -> c_int {
+    let Some(mut front) = state::enter().filter(|front| front.requests.has_open()) else {
+        // SAFETY: the caller passes the place of a request.
+        return unsafe { host::Wait(request, status) };
+    };
+    front.wait_for_host(|| {
+        let mut flag = 0;
+        // SAFETY: the caller passes the place of a request.
+        let code = unsafe { host::Test(request, &raw mut flag, status) };
+        (code != 0 || flag != 0).then_some(code)
+    })
+}
+
+/// What a request that has ended leaves to be done without the lock.
+pub(crate) struct Ended {
+    comm: Handle,
+    finished: Finished,
+}
+
+impl Ended {
+    /// Calls the error handler if the operation failed, and returns the code.
+    fn report(&self) -> c_int {
+        self.finished.error.as_ref().map_or(0, |error| errors::report(self.comm, error))
+    }
+}
+
+/// Returns the communicator of a request.
+fn comm_of(front: &Front, slot: u32) -> Handle {
+    use super::requests::Entry;
+    let of = |entry: &mut Entry| match entry {
+        Entry::One(operation) => Some(operation.comm.handle),
+        Entry::Pair(pair) => Some(pair[1].comm.handle),
+        Entry::Persistent(persistent) => Some(persistent.comm_handle()),
+        Entry::Free => None,
+    };
+    front.requests.with(slot, of).flatten().unwrap_or_else(abi::comm_world)
+}
+
+/// Ends the request of ours at `place`, which is over, and writes its status.
+unsafe fn end(front: &Front, slot: u32, place: Handles, status: Address) -> Ended {
+    let finished = front.requests.report(slot);
+    let comm = if finished.error.is_some() { comm_of(front, slot) } else { abi::comm_world() };
+    // SAFETY: the program passes the place of a request.
+    unsafe { place.write(front.requests.end(slot, *place)) };
+    write(status, &finished);
+    Ended { comm, finished }
+}
+
+/// Waits for a request of ours. Returns false if there is no such request.
+fn wait_for(front: &mut Entered, slot: u32) -> Result<bool, strait::Error> {
+    match front.requests.view(front, slot) {
+        RequestView::Over | RequestView::Inactive => return Ok(true),
+        RequestView::Nothing => return Ok(false),
+        RequestView::Pending => {}
+    }
+    let what = || Wait::new(Call::Request);
+    front.wait(what, |front| {
+        (front.requests.view(front, slot) != RequestView::Pending).then_some(true)
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn MPI_Wait(request: Handles, status: Address) -> c_int {
+    // SAFETY: the program passes the place of a request.
+    let handle = unsafe { *request };
+    match abi::request_slot(handle) {
+        Some(DONE) => {
+            // SAFETY: the program passes the place of a request.
+            unsafe { request.write(abi::request_null()) };
+            write(status, &Finished::EMPTY)
+        }
+        // SAFETY: the program guarantees the contract of the function in the standard.
+        Some(slot) => unsafe { wait(request, slot, status) },
+        // SAFETY: as above.
+        None => unsafe { wait_for_other(request, status) },
+    }
+}
+
+/// Waits for a request that is not ours.
+unsafe fn wait_for_other(request: Handles, status: Address) -> c_int {
+    // SAFETY: the caller passes the place of a request.
+    unsafe {
+        let is_open = *request != abi::request_null();
+        let code = wait_for_host(request, status);
+        if is_open {
+            count_host_end();
+        }
+        code
+    }
+}
+
+#[inline(never)]
+unsafe fn wait(request: Handles, slot: u32, status: Address) -> c_int {
+    let Some(mut front) = state::enter() else { return abi::ERR_REQUEST };
+    match wait_for(&mut front, slot) {
+        Ok(true) => {
+            // SAFETY: the caller passes the place of a request.
+            let ended = unsafe { end(&front, slot, request, status) };
+            drop(front);
+            ended.report()
+        }
+        Ok(false) => {
+            drop(front);
+            errors::raise(abi::comm_world(), abi::ERR_REQUEST)
+        }
+        Err(error) => {
+            drop(front);
+            errors::report(abi::comm_world(), &error)
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn MPI_Test(request: Handles, flag: Ints, status: Address) -> c_int {
+    // SAFETY: the program guarantees the contract of the function in the standard.
+    unsafe {
+        let handle = *request;
+        let Some(slot) = abi::request_slot(handle) else {
+            return test_other(request, flag, status);
+        };
+        let Some(front) = state::enter() else { return abi::ERR_REQUEST };
+        let mut view = front.requests.view(&front, slot);
+        if view == RequestView::Pending {
+            if let Err(error) = front.poll() {
+                drop(front);
+                return errors::report(abi::comm_world(), &error);
+            }
+            view = front.requests.view(&front, slot);
+        }
+        match view {
+            RequestView::Nothing => {
+                drop(front);
+                errors::raise(abi::comm_world(), abi::ERR_REQUEST)
+            }
+            RequestView::Pending => {
+                flag.write(0);
+                turn_host(front, false);
+                0
+            }
+            RequestView::Inactive => {
+                flag.write(1);
+                write_empty(status)
+            }
+            RequestView::Over => {
+                flag.write(1);
+                let ended = end(&front, slot, request, status);
+                drop(front);
+                ended.report()
+            }
+        }
+    }
+}
+
+/// Lets the host progress in a test that found nothing, if an operation of its is open.
+pub(crate) fn turn_host(front: Entered, has_found: bool) {
+    if !has_found && front.host_open.get() > 0 {
+        front.poll_host();
+    }
+}
+
+/// Tests a request that is not ours.
+unsafe fn test_other(request: Handles, flag: Ints, status: Address) -> c_int {
+    // SAFETY: the caller passes the places of a request and a flag.
+    unsafe {
+        let is_open = *request != abi::request_null();
+        let code = host::Test(request, flag, status);
+        if is_open {
+            turn_ours();
+            if code == 0 && *flag != 0 {
+                count_host_end();
+            }
+        }
+        code
+    }
+}
+
+/// Makes progress of ours in a test of the host's operations, if an operation of ours is open.
+pub(crate) fn turn_ours() {
+    if let Some(front) = state::enter()
+        && front.requests.has_open()
+    {
+        // The call that waits for the operation that fails reports it.
+        let _ = front.poll();
+    }
+}
+
+/// Calls a function of the host's that may wait, while a helper makes progress of ours.
+pub(crate) fn inside_host(host: impl FnOnce() -> c_int) -> c_int {
+    let _helper = helper::inside_host();
+    host()
+}

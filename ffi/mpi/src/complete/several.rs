@@ -1,0 +1,434 @@
+//! Functions on arrays of requests.
+
+use core::ffi::c_int;
+
+use super::super::host::{self, Address, Handles, Ints};
+use super::super::requests::RequestView;
+use super::super::state::{self, Front};
+use super::{
+    Ended, count_host_end, end, status_at, turn_ours, wait_for, wait_for_other, write_empty,
+};
+use crate::abi;
+use crate::front::errors;
+
+/// The requests that an array has.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Owners {
+    Ours,
+    Hosts,
+    Both,
+}
+
+/// Array of requests of the program.
+#[derive(Clone, Copy)]
+struct RequestArray {
+    requests: Handles,
+    count: usize,
+}
+
+impl RequestArray {
+    const fn new(n: c_int, requests: Handles) -> Self {
+        Self { requests, count: if n < 0 { 0 } else { n as usize } }
+    }
+
+    fn place(self, number: usize) -> Handles {
+        self.requests.wrapping_add(number)
+    }
+
+    /// Returns the places of the requests.
+    fn places(self) -> impl Iterator<Item = (usize, Handles)> {
+        (0..self.count).map(move |number| (number, self.place(number)))
+    }
+
+    fn owners(self) -> Owners {
+        let (mut ours, mut hosts) = (false, false);
+        for (_, place) in self.places() {
+            // SAFETY: the program passes an array of that many requests.
+            let handle = unsafe { *place };
+            if abi::request_slot(handle).is_some() {
+                ours = true;
+            } else if handle != abi::request_null() {
+                hosts = true;
+            }
+        }
+        match (ours, hosts) {
+            (true, true) => Owners::Both,
+            (true, false) => Owners::Ours,
+            (false, _) => Owners::Hosts,
+        }
+    }
+}
+
+/// Returns whether operations of ours are open.
+fn has_open() -> bool {
+    state::enter().is_some_and(|front| front.requests.has_open())
+}
+
+/// The result of a look at one request, which ends a request that is over.
+enum Looked {
+    /// The request is null or inactive.
+    Inactive,
+    Pending,
+    /// The request has ended with this code. Ours is still to be reported.
+    Ended(Result<Ended, c_int>),
+}
+
+impl Looked {
+    /// Calls the error handler, and returns the code of a request that has ended.
+    fn code(&self) -> c_int {
+        match self {
+            Self::Ended(Ok(ended)) => ended.report(),
+            Self::Ended(Err(code)) => *code,
+            _ => 0,
+        }
+    }
+}
+
+/// Looks at the request at `place`, without progress of ours, and ends it if it is over.
+unsafe fn look(place: Handles, status: Address) -> Looked {
+    // SAFETY: the caller passes the place of a request.
+    let handle = unsafe { *place };
+    if handle == abi::request_null() {
+        return Looked::Inactive;
+    }
+    let Some(slot) = abi::request_slot(handle) else {
+        // SAFETY: as above.
+        return unsafe { look_at_hosts(place, status) };
+    };
+    let Some(front) = state::enter() else { return Looked::Ended(Err(abi::ERR_REQUEST)) };
+    match front.requests.view(&front, slot) {
+        RequestView::Nothing => Looked::Ended(Err(abi::ERR_REQUEST)),
+        RequestView::Inactive => Looked::Inactive,
+        RequestView::Pending => Looked::Pending,
+        // SAFETY: as above.
+        RequestView::Over => Looked::Ended(Ok(unsafe { end(&front, slot, place, status) })),
+    }
+}
+
+/// Looks at a request of the host's. `Testany` tells an inactive one from one that has ended.
+unsafe fn look_at_hosts(place: Handles, status: Address) -> Looked {
+    let (mut index, mut flag) = (abi::UNDEFINED, 0);
+    // SAFETY: the caller passes the place of a request.
+    let code = unsafe { host::Testany(1, place, &raw mut index, &raw mut flag, status) };
+    if code == 0 && flag == 0 {
+        return Looked::Pending;
+    }
+    if code == 0 && index == abi::UNDEFINED {
+        return Looked::Inactive;
+    }
+    count_host_end();
+    Looked::Ended(Err(code))
+}
+
+/// Makes progress of both between two looks, and lets other threads run after many.
+fn turn(looks: &mut u32) {
+    if let Some(front) = state::enter() {
+        // The call that waits for the operation that fails reports it.
+        let _ = front.poll();
+        if front.host_open.get() > 0 || looks.is_multiple_of(64) {
+            front.poll_host();
+        }
+    }
+    *looks = looks.saturating_add(1);
+    if *looks > 500 {
+        std::thread::yield_now();
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn MPI_Waitall(n: c_int, requests: Handles, statuses: Address) -> c_int {
+    let array = RequestArray::new(n, requests);
+    if array.owners() == Owners::Hosts && !has_open() {
+        (0..array.count).for_each(|_| count_host_end());
+        // SAFETY: the program guarantees the contract of the function in the standard.
+        return unsafe { host::Waitall(n, requests, statuses) };
+    }
+    let mut codes = Vec::new();
+    for (number, place) in array.places() {
+        let status = status_at(statuses, number);
+        // SAFETY: the program passes an array of that many requests.
+        let code = unsafe {
+            match abi::request_slot(*place) {
+                Some(slot) => wait_for_ours(place, slot, status),
+                None => wait_for_other(place, status),
+            }
+        };
+        if code != 0 && codes.is_empty() {
+            codes = vec![0; number];
+        }
+        if code != 0 || !codes.is_empty() {
+            codes.push(code);
+        }
+    }
+    in_status(&codes, statuses, array.count)
+}
+
+/// Waits for a request of ours, and returns its code. The error handler is called for all together.
+unsafe fn wait_for_ours(place: Handles, slot: u32, status: Address) -> c_int {
+    let Some(mut front) = state::enter() else { return abi::ERR_REQUEST };
+    match wait_for(&mut front, slot) {
+        Ok(true) => {
+            // SAFETY: the caller passes the place of a request.
+            let ended = unsafe { end(&front, slot, place, status) };
+            drop(front);
+            ended.finished.error.as_ref().map_or(0, errors::code)
+        }
+        Ok(false) => abi::ERR_REQUEST,
+        Err(error) => {
+            drop(front);
+            errors::code(&error)
+        }
+    }
+}
+
+/// Writes the errors of all statuses if there is one, calls the error handler, and returns the code
+/// (MPI-5.0 §3.7.5).
+fn in_status(codes: &[c_int], statuses: Address, count: usize) -> c_int {
+    let Some(first) = codes.iter().find(|code| **code != 0) else { return 0 };
+    if abi::is_ignored(statuses) {
+        return errors::raise(abi::comm_world(), *first);
+    }
+    for number in 0..count {
+        let code = codes.get(number).copied().unwrap_or(0);
+        // SAFETY: the program passes an array of that many statuses.
+        unsafe { abi::write_error(status_at(statuses, number), code) };
+    }
+    errors::raise(abi::comm_world(), abi::ERR_IN_STATUS)
+}
+
+/// Returns whether each request is over or inactive, without an effect on it.
+unsafe fn all_over(array: RequestArray) -> bool {
+    array.places().all(|(_, place)| {
+        // SAFETY: the program passes an array of that many requests.
+        let handle = unsafe { *place };
+        if let Some(slot) = abi::request_slot(handle) {
+            return state::enter()
+                .is_none_or(|front| front.requests.view(&front, slot) != RequestView::Pending);
+        }
+        let mut flag = 1;
+        if handle != abi::request_null() {
+            // SAFETY: as above.
+            unsafe { host::Request_get_status(handle, &raw mut flag, abi::STATUS_IGNORE) };
+        }
+        flag != 0
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn MPI_Testall(
+    n: c_int,
+    requests: Handles,
+    flag: Ints,
+    statuses: Address,
+) -> c_int {
+    let array = RequestArray::new(n, requests);
+    // SAFETY: the program guarantees the contract of the function in the standard.
+    unsafe {
+        if array.owners() == Owners::Hosts {
+            turn_ours();
+            return host::Testall(n, requests, flag, statuses);
+        }
+        if !all_over(array) {
+            turn(&mut 0);
+            if !all_over(array) {
+                flag.write(0);
+                return 0;
+            }
+        }
+        flag.write(1);
+        MPI_Waitall(n, requests, statuses)
+    }
+}
+
+/// The result of a search for a request that is over.
+enum Found {
+    /// The request with this number has ended.
+    At(usize, Looked),
+    AllPending,
+    /// No request is active.
+    NoneActive,
+}
+
+/// Ends the first request that is over.
+unsafe fn find_any(array: RequestArray, status: Address) -> Found {
+    let mut has_active = false;
+    for (number, place) in array.places() {
+        // SAFETY: the program passes an array of that many requests.
+        match unsafe { look(place, status) } {
+            Looked::Inactive => {}
+            Looked::Pending => has_active = true,
+            ended @ Looked::Ended(_) => return Found::At(number, ended),
+        }
+    }
+    if has_active { Found::AllPending } else { Found::NoneActive }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn MPI_Waitany(
+    n: c_int,
+    requests: Handles,
+    index: Ints,
+    status: Address,
+) -> c_int {
+    let array = RequestArray::new(n, requests);
+    // SAFETY: the program guarantees the contract of the function in the standard.
+    unsafe {
+        if array.owners() == Owners::Hosts && !has_open() {
+            count_host_end();
+            return host::Waitany(n, requests, index, status);
+        }
+        let mut looks = 0;
+        loop {
+            match find_any(array, status) {
+                Found::At(number, looked) => {
+                    index.write(number as c_int);
+                    return looked.code();
+                }
+                Found::NoneActive => {
+                    index.write(abi::UNDEFINED);
+                    return write_empty(status);
+                }
+                Found::AllPending => turn(&mut looks),
+            }
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn MPI_Testany(
+    n: c_int,
+    requests: Handles,
+    index: Ints,
+    flag: Ints,
+    status: Address,
+) -> c_int {
+    let array = RequestArray::new(n, requests);
+    // SAFETY: the program guarantees the contract of the function in the standard.
+    unsafe {
+        if array.owners() == Owners::Hosts {
+            turn_ours();
+            return host::Testany(n, requests, index, flag, status);
+        }
+        let mut found = find_any(array, status);
+        if matches!(found, Found::AllPending) {
+            turn(&mut 0);
+            found = find_any(array, status);
+        }
+        match found {
+            Found::At(number, looked) => {
+                index.write(number as c_int);
+                flag.write(1);
+                looked.code()
+            }
+            Found::NoneActive => {
+                index.write(abi::UNDEFINED);
+                flag.write(1);
+                write_empty(status)
+            }
+            Found::AllPending => {
+                index.write(abi::UNDEFINED);
+                flag.write(0);
+                0
+            }
+        }
+    }
+}
+
+/// Ends all requests that are over, and returns their number and the first error. Returns `None` if
+/// no request is active.
+unsafe fn end_some(
+    array: RequestArray,
+    indices: Ints,
+    statuses: Address,
+) -> (Option<usize>, Vec<c_int>) {
+    let (mut codes, mut has_active) = (Vec::new(), false);
+    for (number, place) in array.places() {
+        let at = codes.len();
+        // SAFETY: the program passes arrays of that many requests, indices and statuses.
+        match unsafe { look(place, status_at(statuses, at)) } {
+            Looked::Inactive => {}
+            Looked::Pending => has_active = true,
+            Looked::Ended(ended) => {
+                // SAFETY: as above.
+                unsafe { indices.add(at).write(number as c_int) };
+                codes.push(match ended {
+                    Ok(ended) => ended.finished.error.as_ref().map_or(0, errors::code),
+                    Err(code) => code,
+                });
+            }
+        }
+    }
+    let count = (has_active || !codes.is_empty()).then_some(codes.len());
+    (count, codes)
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn MPI_Waitsome(
+    n: c_int,
+    requests: Handles,
+    done: Ints,
+    indices: Ints,
+    statuses: Address,
+) -> c_int {
+    let array = RequestArray::new(n, requests);
+    // SAFETY: the program guarantees the contract of the function in the standard.
+    unsafe {
+        if array.owners() == Owners::Hosts && !has_open() {
+            return host::Waitsome(n, requests, done, indices, statuses);
+        }
+        // What has arrived ends in one call.
+        turn_ours();
+        let mut looks = 0;
+        loop {
+            match end_some(array, indices, statuses) {
+                (None, _) => {
+                    done.write(abi::UNDEFINED);
+                    return 0;
+                }
+                (Some(0), _) => turn(&mut looks),
+                (Some(count), codes) => {
+                    done.write(count as c_int);
+                    return in_status(&codes, statuses, count);
+                }
+            }
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn MPI_Testsome(
+    n: c_int,
+    requests: Handles,
+    done: Ints,
+    indices: Ints,
+    statuses: Address,
+) -> c_int {
+    let array = RequestArray::new(n, requests);
+    // SAFETY: the program guarantees the contract of the function in the standard.
+    unsafe {
+        if array.owners() == Owners::Hosts {
+            turn_ours();
+            return host::Testsome(n, requests, done, indices, statuses);
+        }
+        turn_ours();
+        let mut found = end_some(array, indices, statuses);
+        if found.0 == Some(0) {
+            turn(&mut 0);
+            found = end_some(array, indices, statuses);
+        }
+        let (count, codes) = found;
+        done.write(count.map_or(abi::UNDEFINED, |count| count as c_int));
+        in_status(&codes, statuses, codes.len())
+    }
+}
+
+/// Returns the state of a request of ours, after progress if it is pending.
+pub(super) fn view_after_turn(front: &Front, slot: u32) -> RequestView {
+    let view = front.requests.view(front, slot);
+    if view != RequestView::Pending {
+        return view;
+    }
+    // The call that waits for the operation that fails reports it.
+    let _ = front.poll();
+    front.requests.view(front, slot)
+}

@@ -1,0 +1,38 @@
+//! The front: `MPI_` functions of ours before those of the program's MPI, the *host*.
+//!
+//! The library is loaded before the host. A program's call of a function that is defined here
+//! reaches us, and all others reach the host. We call the host by its `PMPI_` names (MPI-5.0
+//! §15.2). Messages of a communicator that we know are Strait's ([`comms`]). Messages of all others
+//! are the host's.
+//!
+//! `abi` has what differs between the binary interfaces of hosts. This source is compiled once for
+//! each of them.
+
+mod attach;
+mod blocking;
+mod boot;
+mod buffered;
+mod comms;
+mod complete;
+mod constructors;
+mod errors;
+mod flat;
+mod fortran;
+mod helper;
+mod host;
+mod libraries;
+mod objects;
+mod operation;
+mod pack;
+mod persistent;
+mod probe;
+mod progress;
+mod recv;
+mod requests;
+mod send;
+mod sendrecv;
+mod shutdown;
+mod state;
+mod store;
+mod types;
+mod windows;

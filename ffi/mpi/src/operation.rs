@@ -1,0 +1,262 @@
+//! Operations of Strait that the program has started.
+
+use core::ffi::c_int;
+use std::rc::Rc;
+
+use strait::raw::{Matched, RawEndpoint as _, RawWorld as _, Unscoped};
+use strait::{ANY_TAG, Error, Status};
+
+use super::comms::Comm;
+use super::pack::{Elements, Memory, Refused};
+use super::state::Front;
+use crate::abi;
+
+/// How a send is over.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum SendMode {
+    /// When the buffer may be used again.
+    Standard,
+    /// When the receive has begun, too.
+    Synchronous,
+    /// At once: a copy is sent.
+    Buffered,
+}
+
+/// The arguments of a send or a receive.
+#[derive(Clone, Debug)]
+pub(crate) struct MessageArgs {
+    pub(crate) elements: Elements,
+    /// A rank of the communicator, or `ANY_SOURCE`.
+    pub(crate) peer: c_int,
+    pub(crate) tag: c_int,
+}
+
+/// An operation, with the memory that it uses.
+pub(crate) struct Operation {
+    pub(crate) unscoped: Unscoped,
+    /// Kept until the operation is over. A whole buffer is the program's.
+    memory: Memory,
+    pub(crate) comm: Rc<Comm>,
+    pub(crate) is_send: bool,
+    /// Whether the program cancelled it.
+    pub(crate) was_cancelled: bool,
+}
+
+/// The reason why an operation did not start.
+#[derive(Debug)]
+pub(crate) enum NotStarted {
+    /// The memory cannot be used, or the host's own function finds the wrong argument.
+    Refused(Refused),
+    /// Strait did not start it.
+    Failed(Error),
+}
+
+impl From<Refused> for NotStarted {
+    fn from(refused: Refused) -> Self {
+        Self::Refused(refused)
+    }
+}
+
+impl From<Error> for NotStarted {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// What an operation that is over reports to the program.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub(crate) source: c_int,
+    pub(crate) tag: c_int,
+    pub(crate) bytes: usize,
+    pub(crate) was_cancelled: bool,
+    pub(crate) error: Option<Error>,
+}
+
+impl Finished {
+    /// MPI's empty status (MPI-5.0 §3.7.3).
+    pub(crate) const EMPTY: Self = Self {
+        source: abi::ANY_SOURCE,
+        tag: abi::ANY_TAG,
+        bytes: 0,
+        was_cancelled: false,
+        error: None,
+    };
+
+    /// The status of a receive from `PROC_NULL` (MPI-5.0 §3.10).
+    pub(crate) const FROM_NONE: Self = Self { source: abi::PROC_NULL, ..Self::EMPTY };
+
+    /// Returns what a message that arrived reports.
+    #[inline(always)]
+    pub(crate) fn received(comm: &Comm, status: Status) -> Self {
+        Self {
+            source: comm.of_world(status.source),
+            tag: status.tag as c_int,
+            bytes: status.bytes,
+            was_cancelled: false,
+            error: None,
+        }
+    }
+}
+
+/// Returns Strait's number of the source in the world, if the rank exists.
+#[inline(always)]
+pub(crate) fn source(comm: &Comm, rank: c_int) -> Option<u32> {
+    if rank == abi::ANY_SOURCE { Some(strait::raw::ANY_SOURCE) } else { comm.in_world(rank) }
+}
+
+/// Returns Strait's tag of a receive or a probe, if it is one.
+#[inline(always)]
+pub(crate) const fn wanted_tag(tag: c_int) -> Option<u32> {
+    if tag == abi::ANY_TAG {
+        Some(ANY_TAG)
+    } else if tag >= 0 {
+        Some(tag as u32)
+    } else {
+        None
+    }
+}
+
+impl Operation {
+    /// Starts to send.
+    ///
+    /// # Safety
+    ///
+    /// The elements stay valid and unchanged until the operation is over, or `mode` is buffered.
+    pub(crate) unsafe fn send(
+        front: &Front,
+        comm: &Rc<Comm>,
+        mode: SendMode,
+        args: &MessageArgs,
+    ) -> Result<Self, NotStarted> {
+        let peer = comm.in_world(args.peer).ok_or(Refused::Argument(abi::ERR_RANK))?;
+        if args.tag < 0 {
+            return Err(Refused::Argument(abi::ERR_TAG).into());
+        }
+        let (endpoint, tag) = (comm.endpoint(&front.world), args.tag as u32);
+        // SAFETY: the elements are valid (contract of `send`). The memory of the message is kept
+        // with the operation, and its lists do not move.
+        unsafe {
+            let mut memory = match mode {
+                SendMode::Buffered => Memory::Packed(args.elements.copied(front)?),
+                _ => args.elements.memory(front, true)?,
+            };
+            let is_synchronous = mode == SendMode::Synchronous;
+            let unscoped = match &mut memory {
+                Memory::Whole(part) if is_synchronous => endpoint.begin_ssend(*part, peer, tag)?,
+                Memory::Whole(part) => endpoint.begin_send(*part, peer, tag)?,
+                Memory::Parts(parts) if is_synchronous => {
+                    endpoint.begin_ssend_vectored(parts, peer, tag)?
+                }
+                Memory::Parts(parts) => endpoint.begin_send_vectored(parts, peer, tag)?,
+                Memory::Packed(copy) if is_synchronous => {
+                    endpoint.begin_ssend(copy.part(), peer, tag)?
+                }
+                Memory::Packed(copy) => endpoint.begin_send(copy.part(), peer, tag)?,
+            };
+            Ok(Self::new(unscoped, memory, comm, true))
+        }
+    }
+
+    /// Starts to receive.
+    ///
+    /// # Safety
+    ///
+    /// The elements stay valid, and nothing else accesses them, until the operation is over.
+    pub(crate) unsafe fn recv(
+        front: &Front,
+        comm: &Rc<Comm>,
+        args: &MessageArgs,
+    ) -> Result<Self, NotStarted> {
+        let peer = source(comm, args.peer).ok_or(Refused::Argument(abi::ERR_RANK))?;
+        let tag = wanted_tag(args.tag).ok_or(Refused::Argument(abi::ERR_TAG))?;
+        let endpoint = comm.endpoint(&front.world);
+        // SAFETY: the elements are valid (contract of `recv`). The memory of the message is kept
+        // with the operation, and its lists do not move.
+        unsafe {
+            let mut memory = args.elements.memory(front, false)?;
+            let unscoped = match &mut memory {
+                Memory::Whole(part) => endpoint.begin_recv(*part, peer, tag)?,
+                Memory::Parts(parts) => endpoint.begin_recv_vectored(parts, peer, tag)?,
+                Memory::Packed(copy) => endpoint.begin_recv(copy.part(), peer, tag)?,
+            };
+            Ok(Self::new(unscoped, memory, comm, false))
+        }
+    }
+
+    /// Starts to receive a message that a probe has matched.
+    ///
+    /// # Safety
+    ///
+    /// The caller guarantees the contract of [`Operation::recv`].
+    pub(crate) unsafe fn mrecv(
+        front: &Front,
+        comm: &Rc<Comm>,
+        matched: &Matched,
+        elements: &Elements,
+    ) -> Result<Self, NotStarted> {
+        let world = &front.world;
+        // SAFETY: the elements are valid (contract of `mrecv`). The memory of the message is kept
+        // with the operation, and its lists do not move.
+        unsafe {
+            let mut memory = elements.memory(front, false)?;
+            let unscoped = match &mut memory {
+                Memory::Whole(part) => world.begin_mrecv(matched, *part)?,
+                Memory::Parts(parts) => world.begin_mrecv_vectored(matched, parts)?,
+                Memory::Packed(copy) => world.begin_mrecv(matched, copy.part())?,
+            };
+            Ok(Self::new(unscoped, memory, comm, false))
+        }
+    }
+
+    pub(crate) fn new(unscoped: Unscoped, memory: Memory, comm: &Rc<Comm>, is_send: bool) -> Self {
+        Self { unscoped, memory, comm: Rc::clone(comm), is_send, was_cancelled: false }
+    }
+
+    /// Returns whether the message is in the program's buffer as it is.
+    pub(crate) const fn is_whole(&self) -> bool {
+        matches!(self.memory, Memory::Whole(_))
+    }
+
+    /// Returns whether the operation is over. Makes no progress.
+    #[inline]
+    pub(crate) fn look(&mut self, front: &Front) -> bool {
+        self.unscoped.is_over() || self.unscoped.look(&front.world)
+    }
+
+    /// Returns what an operation that is over reports, and writes a message that was received
+    /// packed to where it belongs.
+    pub(crate) fn finish(&self) -> Finished {
+        let status = match self.unscoped.status() {
+            Ok(Some(status)) => status,
+            Ok(None) => return Finished::EMPTY,
+            Err(_) if self.was_cancelled => {
+                return Finished { was_cancelled: true, ..Finished::EMPTY };
+            }
+            Err(error) => return self.failed(error),
+        };
+        if self.is_send {
+            return Finished::EMPTY;
+        }
+        self.unpack(status.bytes);
+        Finished::received(&self.comm, status)
+    }
+
+    /// Returns what a failed operation reports. A message that was too long leaves its beginning.
+    fn failed(&self, error: Error) -> Finished {
+        let Error::Fault(strait::Fault::Truncated { source, tag, buffer, .. }) = error else {
+            return Finished { error: Some(error), ..Finished::EMPTY };
+        };
+        self.unpack(buffer);
+        let status = Status { source, tag, bytes: buffer };
+        Finished { error: Some(error), ..Finished::received(&self.comm, status) }
+    }
+
+    fn unpack(&self, received: usize) {
+        if let (Memory::Packed(copy), false) = (&self.memory, self.is_send) {
+            // SAFETY: the program keeps the elements of a receive until it has asked for the end of
+            // the operation, which it does now.
+            unsafe { copy.unpack(received) };
+        }
+    }
+}

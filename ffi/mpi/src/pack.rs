@@ -1,0 +1,192 @@
+//! The memory of a message: the program's buffer as it is, its parts, or a packed copy.
+
+use core::ptr::NonNull;
+use std::rc::Rc;
+
+use strait::raw::Part;
+
+use super::flat::FlatType;
+use super::host::Address;
+use super::state::Front;
+use crate::abi::{self, Handle};
+
+/// Mean length in bytes from which on runs are sent where they are. Shorter ones are packed.
+const LONG_RUN: usize = 1024;
+
+/// Memory of a message.
+#[derive(Debug)]
+pub(crate) enum Memory {
+    /// One piece of the program's buffer.
+    Whole(Part),
+    /// Pieces of the program's buffer.
+    Parts(Box<[Part]>),
+    /// A copy, which is the message of a send or becomes that of a receive.
+    Packed(Box<PackedCopy>),
+}
+
+/// A packed copy, and where its bytes belong.
+#[derive(Debug)]
+pub(crate) struct PackedCopy {
+    bytes: Vec<u8>,
+    base: usize,
+    count: usize,
+    flat: Rc<FlatType>,
+}
+
+/// The elements of a buffer.
+#[derive(Clone, Debug)]
+pub(crate) struct Elements {
+    pub(crate) base: Address,
+    pub(crate) count: i64,
+    pub(crate) datatype: Handle,
+    /// The flat datatype, where the program may have freed the handle.
+    held: Option<Rc<FlatType>>,
+}
+
+/// The reason why memory cannot be used.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Refused {
+    /// An argument is wrong: the class of the error.
+    Argument(core::ffi::c_int),
+    /// A function of the host failed, and has reported it.
+    Reported(core::ffi::c_int),
+}
+
+/// Returns a piece of memory. A piece without bytes may lie anywhere.
+fn part(address: usize, length: usize) -> Part {
+    let base = core::ptr::with_exposed_provenance_mut(address);
+    match NonNull::new(base) {
+        Some(base) if length > 0 => Part { base, length },
+        _ => Part { base: NonNull::dangling(), length: 0 },
+    }
+}
+
+/// Returns the bytes of elements without gaps, if they are known to have none.
+#[inline(always)]
+pub(crate) fn whole(front: &Front, base: Address, count: i64, datatype: Handle) -> Option<Part> {
+    let size = front.types.known_size(datatype)?;
+    let length = usize::try_from(count).ok()?.checked_mul(size)?;
+    match NonNull::new(base.cast()) {
+        Some(base) => Some(Part { base, length }),
+        None if length == 0 => Some(Part { base: NonNull::dangling(), length }),
+        None => None,
+    }
+}
+
+impl Elements {
+    #[inline(always)]
+    pub(crate) const fn new(base: Address, count: i64, datatype: Handle) -> Self {
+        Self { base, count, datatype, held: None }
+    }
+
+    /// Keeps the flat datatype, so that the program may free the handle.
+    pub(crate) fn hold(&mut self, front: &Front) -> Result<(), Refused> {
+        self.held = Some(self.flat(front)?);
+        Ok(())
+    }
+
+    fn flat(&self, front: &Front) -> Result<Rc<FlatType>, Refused> {
+        match &self.held {
+            Some(flat) => Ok(Rc::clone(flat)),
+            None => front.types.find(self.datatype).map_err(Refused::Reported),
+        }
+    }
+
+    /// Returns the bytes of elements without gaps, if they are known to have none.
+    pub(crate) fn whole(&self, front: &Front) -> Option<Part> {
+        whole(front, self.base, self.count, self.datatype)
+    }
+
+    /// Returns the memory to send from: `is_sent`; or to receive into.
+    ///
+    /// # Safety
+    ///
+    /// The elements of a send can be read.
+    pub(crate) unsafe fn memory(&self, front: &Front, is_sent: bool) -> Result<Memory, Refused> {
+        if self.held.is_none()
+            && let Some(part) = self.whole(front)
+        {
+            return Ok(Memory::Whole(part));
+        }
+        let count = usize::try_from(self.count).map_err(|_| Refused::Argument(abi::ERR_COUNT))?;
+        let flat = self.flat(front)?;
+        let base = self.base.expose_provenance();
+        let bytes = count.checked_mul(flat.size).ok_or(Refused::Argument(abi::ERR_COUNT))?;
+        if let Some(run) = flat.single_run() {
+            return Ok(Memory::Whole(part(base.wrapping_add_signed(run.offset as isize), bytes)));
+        }
+        if bytes == 0 {
+            return Ok(Memory::Whole(part(0, 0)));
+        }
+        if count == 1 && flat.runs.len() == 1 {
+            let at = base.wrapping_add_signed(flat.runs[0].offset as isize);
+            return Ok(Memory::Whole(part(at, bytes)));
+        }
+        if flat.mean_run() >= LONG_RUN {
+            let parts = flat.addresses(base, count).map(|(at, length)| part(at, length));
+            return Ok(Memory::Parts(parts.collect()));
+        }
+        let mut copy = PackedCopy { bytes: Vec::with_capacity(bytes), base, count, flat };
+        if is_sent {
+            // SAFETY: the caller guarantees that the elements can be read.
+            unsafe { copy.pack() };
+        } else {
+            copy.bytes.resize(bytes, 0);
+        }
+        Ok(Memory::Packed(Box::new(copy)))
+    }
+
+    /// Returns a copy of the elements' bytes.
+    ///
+    /// # Safety
+    ///
+    /// The elements can be read.
+    pub(crate) unsafe fn copied(&self, front: &Front) -> Result<Box<PackedCopy>, Refused> {
+        let count = usize::try_from(self.count).map_err(|_| Refused::Argument(abi::ERR_COUNT))?;
+        let flat = self.flat(front)?;
+        let bytes = count.checked_mul(flat.size).ok_or(Refused::Argument(abi::ERR_COUNT))?;
+        let base = self.base.expose_provenance();
+        let mut copy = PackedCopy { bytes: Vec::with_capacity(bytes), base, count, flat };
+        // SAFETY: the caller guarantees that the elements can be read.
+        unsafe { copy.pack() };
+        Ok(Box::new(copy))
+    }
+}
+
+impl PackedCopy {
+    /// Returns the copy's bytes.
+    pub(crate) fn part(&mut self) -> Part {
+        let length = self.bytes.len();
+        part(self.bytes.as_mut_ptr().expose_provenance(), length)
+    }
+
+    /// # Safety
+    ///
+    /// The elements can be read.
+    unsafe fn pack(&mut self) {
+        for (at, length) in self.flat.addresses(self.base, self.count) {
+            let run = core::ptr::with_exposed_provenance::<u8>(at);
+            // SAFETY: the caller guarantees that the elements can be read.
+            self.bytes.extend_from_slice(unsafe { core::slice::from_raw_parts(run, length) });
+        }
+    }
+
+    /// Writes the first `received` bytes to where they belong.
+    ///
+    /// # Safety
+    ///
+    /// The elements can be written, and nothing else accesses them.
+    pub(crate) unsafe fn unpack(&self, received: usize) {
+        let mut rest = self.bytes.get(..received).unwrap_or(&self.bytes);
+        for (at, length) in self.flat.addresses(self.base, self.count) {
+            let (run, behind) = rest.split_at(length.min(rest.len()));
+            let place = core::ptr::with_exposed_provenance_mut::<u8>(at);
+            // SAFETY: the caller guarantees that the elements can be written. `run` is our copy.
+            unsafe { core::ptr::copy_nonoverlapping(run.as_ptr(), place, run.len()) };
+            rest = behind;
+            if rest.is_empty() {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! Persistent requests (MPI-5.0 §3.9).
+
+use core::ffi::c_int;
+use std::rc::Rc;
+
+use super::comms::Comm;
+use super::host::{self, Address, Count, Handles};
+use super::operation::{Finished, MessageArgs, NotStarted, Operation, SendMode};
+use super::pack::{Elements, Refused};
+use super::requests::{Entry, RequestView};
+use super::state::{self, Entered, Front};
+use super::{complete, errors};
+use crate::abi::{self, Handle};
+
+/// The arguments of an operation that the program starts again and again.
+pub(crate) struct Persistent {
+    args: MessageArgs,
+    /// `None`: a receive.
+    mode: Option<SendMode>,
+    comm: Rc<Comm>,
+    state: PersistentState,
+}
+
+enum PersistentState {
+    Inactive,
+    /// Started with `PROC_NULL`, or sent at once.
+    Done(Finished),
+    Active(Operation),
+}
+
+impl Persistent {
+    pub(crate) const fn is_active(&self) -> bool {
+        !matches!(self.state, PersistentState::Inactive)
+    }
+
+    pub(crate) fn comm_handle(&self) -> Handle {
+        self.comm.handle
+    }
+
+    pub(crate) const fn is_send(&self) -> bool {
+        self.mode.is_some()
+    }
+
+    /// Returns the operation that goes on, if there is one.
+    pub(crate) const fn active(&mut self) -> Option<&mut Operation> {
+        match &mut self.state {
+            PersistentState::Active(operation) => Some(operation),
+            _ => None,
+        }
+    }
+
+    /// Returns the operation of a request that is freed, if it goes on.
+    pub(crate) fn into_active(self) -> Option<Operation> {
+        match self.state {
+            PersistentState::Active(operation) => Some(operation),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn view(&mut self, front: &Front) -> RequestView {
+        match &mut self.state {
+            PersistentState::Inactive => RequestView::Inactive,
+            PersistentState::Done(_) => RequestView::Over,
+            PersistentState::Active(operation) => RequestView::of(operation.look(front)),
+        }
+    }
+
+    pub(crate) fn report(&mut self) -> Finished {
+        match &mut self.state {
+            PersistentState::Inactive => Finished::EMPTY,
+            PersistentState::Done(finished) => core::mem::replace(finished, Finished::EMPTY),
+            PersistentState::Active(operation) => operation.finish(),
+        }
+    }
+
+    /// Makes the request inactive. Returns whether it was active.
+    pub(crate) fn end(&mut self) -> bool {
+        let was_active = self.is_active();
+        self.state = PersistentState::Inactive;
+        was_active
+    }
+
+    /// Starts the operation.
+    ///
+    /// # Safety
+    ///
+    /// The caller guarantees the contract of [`Operation::send`] or [`Operation::recv`].
+    unsafe fn start(&mut self, front: &Front) -> Result<(), NotStarted> {
+        if self.args.peer == abi::PROC_NULL {
+            let finished = if self.is_send() { Finished::EMPTY } else { Finished::FROM_NONE };
+            self.state = PersistentState::Done(finished);
+            return Ok(());
+        }
+        // SAFETY: the caller guarantees the same (contract of `start`).
+        let operation = unsafe {
+            match self.mode {
+                Some(mode) => Operation::send(front, &self.comm, mode, &self.args),
+                None => Operation::recv(front, &self.comm, &self.args),
+            }
+        }?;
+        self.state = match self.mode {
+            // The copy is sent, whatever the program waits for.
+            Some(SendMode::Buffered) => {
+                front.requests.adopt(operation);
+                PersistentState::Done(Finished::EMPTY)
+            }
+            _ => PersistentState::Active(operation),
+        };
+        Ok(())
+    }
+}
+
+/// Makes a persistent request. `host` is the host's function with the same arguments.
+unsafe fn init(
+    mode: Option<SendMode>,
+    elements: Elements,
+    (peer, tag): (c_int, c_int),
+    comm: Handle,
+    request: Handles,
+    host: impl FnOnce() -> c_int,
+) -> c_int {
+    let Some(front) = state::enter() else { return host() };
+    let Some(found) = front.comms.find(comm) else {
+        drop(front);
+        return host();
+    };
+    let mut args = MessageArgs { elements, peer, tag };
+    if let Err(refused) = check(&found, &mut args, mode.is_none(), &front) {
+        drop(front);
+        return errors::not_started(comm, refused.into());
+    }
+    let persistent = Persistent { args, mode, comm: found, state: PersistentState::Inactive };
+    let added = front.requests.add(Entry::Persistent(Box::new(persistent)));
+    drop(front);
+    let Some(handle) = added else { return errors::no_request(comm) };
+    // SAFETY: the program passes the place of a request.
+    unsafe { request.write(handle) };
+    0
+}
+
+/// Checks the arguments, and keeps the flat datatype.
+fn check(
+    comm: &Comm,
+    args: &mut MessageArgs,
+    is_receive: bool,
+    front: &Front,
+) -> Result<(), Refused> {
+    let is_any = is_receive && args.peer == abi::ANY_SOURCE;
+    if args.peer != abi::PROC_NULL && !is_any && comm.in_world(args.peer).is_none() {
+        return Err(Refused::Argument(abi::ERR_RANK));
+    }
+    if args.tag < 0 && !(is_receive && args.tag == abi::ANY_TAG) {
+        return Err(Refused::Argument(abi::ERR_TAG));
+    }
+    if args.elements.count < 0 {
+        return Err(Refused::Argument(abi::ERR_COUNT));
+    }
+    args.elements.hold(front)
+}
+
+/// Defines the functions that make persistent requests, each with both kinds of counts.
+macro_rules! inits {
+    ($($name:ident, $large:ident = $host:ident, $host_large:ident: $mode:expr;)*) => {
+        $(inits!(@one $name, $host, c_int, $mode); inits!(@one $large, $host_large, Count, $mode);)*
+    };
+    (@one $name:ident, $host:ident, $count:ty, $mode:expr) => {
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name(
+            buffer: Address,
+            count: $count,
+            datatype: Handle,
+            peer: c_int,
+            tag: c_int,
+            comm: Handle,
+            request: Handles,
+        ) -> c_int {
+            let elements = Elements::new(buffer, count.into(), datatype);
+            // SAFETY: the program guarantees the contract of the function in the standard.
+            unsafe {
+                init($mode, elements, (peer, tag), comm, request, || {
+                    host::$host(buffer, count, datatype, peer, tag, comm, request)
+                })
+            }
+        }
+    };
+}
+
+inits! {
+    MPI_Send_init, MPI_Send_init_c = Send_init, Send_init_c: Some(SendMode::Standard);
+    MPI_Ssend_init, MPI_Ssend_init_c = Ssend_init, Ssend_init_c: Some(SendMode::Synchronous);
+    MPI_Bsend_init, MPI_Bsend_init_c = Bsend_init, Bsend_init_c: Some(SendMode::Buffered);
+    MPI_Rsend_init, MPI_Rsend_init_c = Rsend_init, Rsend_init_c: Some(SendMode::Standard);
+    MPI_Recv_init, MPI_Recv_init_c = Recv_init, Recv_init_c: None;
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn MPI_Start(request: Handles) -> c_int {
+    // SAFETY: the program passes the place of a request.
+    let handle = unsafe { *request };
+    let started = match (abi::request_slot(handle), state::enter()) {
+        // SAFETY: the program guarantees the contract of the function in the standard.
+        (Some(slot), Some(front)) => unsafe { start(front, slot) },
+        _ => None,
+    };
+    started.unwrap_or_else(|| {
+        complete::count_host_start(1);
+        // SAFETY: the program guarantees the contract of the function in the standard.
+        unsafe { host::Start(request) }
+    })
+}
+
+/// Starts a persistent request of ours, and returns the code. Returns `None` if the host's own
+/// function reports what is wrong.
+unsafe fn start(front: Entered, slot: u32) -> Option<c_int> {
+    let started = front.requests.with(slot, |entry| match entry {
+        Entry::Persistent(persistent) if !persistent.is_active() => {
+            let comm = persistent.comm.handle;
+            // SAFETY: the program guarantees the contract of `MPI_Start`.
+            Some((unsafe { persistent.start(&front) }, comm))
+        }
+        _ => None,
+    });
+    let (result, comm) = started??;
+    if result.is_ok() {
+        front.requests.count_start();
+    }
+    drop(front);
+    Some(result.map_or_else(|error| errors::not_started(comm, error), |()| 0))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn MPI_Startall(n: c_int, requests: Handles) -> c_int {
+    // SAFETY: the program passes an array of `n` requests.
+    let all = || (0..n.max(0) as usize).map(|number| unsafe { requests.add(number) });
+    // SAFETY: as above.
+    if !all().any(|request| abi::request_slot(unsafe { *request }).is_some()) {
+        complete::count_host_start(n);
+        // SAFETY: the program guarantees the contract of the function in the standard.
+        return unsafe { host::Startall(n, requests) };
+    }
+    // SAFETY: as above.
+    all().map(|request| unsafe { MPI_Start(request) }).find(|code| *code != 0).unwrap_or(0)
+}

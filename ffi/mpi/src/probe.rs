@@ -1,0 +1,328 @@
+//! Probes, and messages that a probe has matched (MPI-5.0 §3.8).
+
+use core::cell::RefCell;
+use core::ffi::c_int;
+use std::rc::Rc;
+
+use strait::raw::{Matched, RawEndpoint as _};
+use strait::{Call, Error, Source, Wait};
+
+use super::comms::Comm;
+use super::host::{self, Address, Count, Handles, Ints};
+use super::operation::{Finished, Operation, source, wanted_tag};
+use super::pack::Elements;
+use super::requests::{Entry, FROM_NONE};
+use super::send::not_started;
+use super::state::{self, Entered};
+use super::{complete, errors, helper, recv};
+use crate::abi::{self, Handle};
+use crate::front::operation::MessageArgs;
+
+/// A matched message, and the communicator of its probe.
+type Message = (Matched, Rc<Comm>);
+
+/// The matched messages that the program has, by slot. A handle is made as that of a request.
+#[derive(Default)]
+pub(crate) struct MessageTable {
+    messages: RefCell<Vec<Option<Message>>>,
+}
+
+impl MessageTable {
+    fn add(&self, message: Message) -> Handle {
+        let mut messages = self.messages.borrow_mut();
+        let free = messages.iter().position(Option::is_none);
+        let slot = free.unwrap_or(messages.len());
+        if free.is_none() {
+            messages.push(None);
+        }
+        messages[slot] = Some(message);
+        abi::request_handle(slot as u32)
+    }
+
+    fn take(&self, slot: u32) -> Option<Message> {
+        self.messages.borrow_mut().get_mut(slot as usize)?.take()
+    }
+}
+
+/// The message that a probe looks for.
+struct Wanted {
+    comm: Rc<Comm>,
+    peer: u32,
+    tag: u32,
+}
+
+/// How a probe goes on.
+enum Probe {
+    Ours(Entered, Wanted),
+    /// The program probes `PROC_NULL`.
+    FromNone,
+    Hosts,
+}
+
+fn probe(peer: c_int, tag: c_int, comm: Handle) -> Probe {
+    let Some(front) = state::enter() else { return Probe::Hosts };
+    let Some(found) = front.comms.find(comm) else { return Probe::Hosts };
+    if peer == abi::PROC_NULL {
+        return Probe::FromNone;
+    }
+    // The host's own function reports a wrong argument.
+    let (Some(peer), Some(tag)) = (source(&found, peer), wanted_tag(tag)) else {
+        return Probe::Hosts;
+    };
+    Probe::Ours(front, Wanted { comm: found, peer, tag })
+}
+
+/// Looks for a message, and describes it.
+fn find(front: &state::Front, wanted: &Wanted) -> Result<Option<Finished>, Error> {
+    let endpoint = wanted.comm.endpoint(&front.world);
+    let found = endpoint.iprobe(Source::from(wanted.peer), wanted.tag)?;
+    Ok(found.map(|status| Finished::received(&wanted.comm, status)))
+}
+
+/// Looks for a message, and takes it out of matching.
+fn take(front: &state::Front, wanted: &Wanted) -> Result<Option<Matched>, Error> {
+    wanted.comm.endpoint(&front.world).try_to_match(wanted.peer, wanted.tag)
+}
+
+fn what(wanted: &Wanted) -> Wait {
+    Wait { tag: Some(wanted.tag), ..Wait::on(Call::Probe, wanted.peer) }
+}
+
+/// Ends a probe that failed.
+fn failed(front: Entered, wanted: &Wanted, error: &Error) -> c_int {
+    drop(front);
+    errors::report(wanted.comm.handle, error)
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn MPI_Probe(peer: c_int, tag: c_int, comm: Handle, status: Address) -> c_int {
+    match probe(peer, tag, comm) {
+        Probe::FromNone => complete::write(status, &Finished::FROM_NONE),
+        Probe::Ours(mut front, wanted) => {
+            let found = front.wait(|| what(&wanted), |front| find(front, &wanted).transpose());
+            match found.unwrap_or_else(Err) {
+                Ok(found) => complete::write(status, &found),
+                Err(error) => failed(front, &wanted, &error),
+            }
+        }
+        Probe::Hosts => {
+            let _helper = helper::inside_host();
+            // SAFETY: the program guarantees the contract of the function in the standard.
+            unsafe { host::Probe(peer, tag, comm, status) }
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn MPI_Iprobe(
+    peer: c_int,
+    tag: c_int,
+    comm: Handle,
+    flag: Ints,
+    status: Address,
+) -> c_int {
+    // SAFETY: the program guarantees the contract of the function in the standard.
+    unsafe {
+        match probe(peer, tag, comm) {
+            Probe::FromNone => {
+                flag.write(1);
+                complete::write(status, &Finished::FROM_NONE)
+            }
+            Probe::Ours(front, wanted) => match find(&front, &wanted) {
+                Ok(found) => {
+                    flag.write(found.is_some().into());
+                    complete::turn_host(front, found.is_some());
+                    found.map_or(0, |found| complete::write(status, &found))
+                }
+                Err(error) => failed(front, &wanted, &error),
+            },
+            Probe::Hosts => {
+                complete::turn_ours();
+                host::Iprobe(peer, tag, comm, flag, status)
+            }
+        }
+    }
+}
+
+/// Gives the program a message that was matched.
+unsafe fn give(
+    front: &Entered,
+    wanted: &Wanted,
+    matched: Matched,
+    message: Handles,
+    status: Address,
+) -> c_int {
+    let found = Finished::received(&wanted.comm, matched.status());
+    // SAFETY: the program passes the place of a message.
+    unsafe { message.write(front.messages.add((matched, Rc::clone(&wanted.comm)))) };
+    complete::write(status, &found)
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn MPI_Mprobe(
+    peer: c_int,
+    tag: c_int,
+    comm: Handle,
+    message: Handles,
+    status: Address,
+) -> c_int {
+    // SAFETY: the program guarantees the contract of the function in the standard.
+    unsafe {
+        match probe(peer, tag, comm) {
+            Probe::FromNone => {
+                message.write(abi::message_no_proc());
+                complete::write(status, &Finished::FROM_NONE)
+            }
+            Probe::Ours(mut front, wanted) => {
+                let found = front.wait(|| what(&wanted), |front| take(front, &wanted).transpose());
+                match found.unwrap_or_else(Err) {
+                    Ok(matched) => give(&front, &wanted, matched, message, status),
+                    Err(error) => failed(front, &wanted, &error),
+                }
+            }
+            Probe::Hosts => {
+                let _helper = helper::inside_host();
+                host::Mprobe(peer, tag, comm, message, status)
+            }
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn MPI_Improbe(
+    peer: c_int,
+    tag: c_int,
+    comm: Handle,
+    flag: Ints,
+    message: Handles,
+    status: Address,
+) -> c_int {
+    // SAFETY: the program guarantees the contract of the function in the standard.
+    unsafe {
+        match probe(peer, tag, comm) {
+            Probe::FromNone => {
+                flag.write(1);
+                message.write(abi::message_no_proc());
+                complete::write(status, &Finished::FROM_NONE)
+            }
+            Probe::Ours(front, wanted) => match take(&front, &wanted) {
+                Ok(None) => {
+                    flag.write(0);
+                    complete::turn_host(front, false);
+                    0
+                }
+                Ok(Some(matched)) => {
+                    flag.write(1);
+                    give(&front, &wanted, matched, message, status)
+                }
+                Err(error) => failed(front, &wanted, &error),
+            },
+            Probe::Hosts => {
+                complete::turn_ours();
+                host::Improbe(peer, tag, comm, flag, message, status)
+            }
+        }
+    }
+}
+
+/// Starts to receive a message of ours. `Err` has the code that the program gets.
+unsafe fn begin(
+    elements: Elements,
+    message: Handles,
+    host: impl Fn() -> c_int,
+) -> Result<(Entered, Operation, MessageArgs), c_int> {
+    // SAFETY: the program passes the place of a message.
+    let slot = unsafe { abi::request_slot(*message) };
+    let (Some(slot), Some(front)) = (slot, state::enter()) else {
+        let _helper = helper::inside_host();
+        return Err(host());
+    };
+    let Some((matched, comm)) = front.messages.take(slot) else {
+        drop(front);
+        return Err(errors::raise(abi::comm_world(), abi::ERR_REQUEST));
+    };
+    let args = MessageArgs { elements, peer: abi::ANY_SOURCE, tag: abi::ANY_TAG };
+    // SAFETY: the program keeps the buffer of its elements until it has asked for the end.
+    let begun = unsafe { Operation::mrecv(&front, &comm, &matched, &args.elements) };
+    // SAFETY: the program passes the place of a message.
+    unsafe { message.write(abi::message_null()) };
+    match begun {
+        Ok(operation) => Ok((front, operation, args)),
+        Err(error) => {
+            // The message goes back, for another receive.
+            strait::raw::RawWorld::put_back(&front.world, &matched);
+            Err(not_started(front, comm.handle, error))
+        }
+    }
+}
+
+/// Defines the functions that receive matched messages.
+macro_rules! mrecvs {
+    ($($name:ident, $iname:ident = $host:ident, $ihost:ident: $count:ty;)*) => {$(
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name(
+            buffer: Address,
+            count: $count,
+            datatype: Handle,
+            message: Handles,
+            status: Address,
+        ) -> c_int {
+            // SAFETY: the program guarantees the contract of the function in the standard.
+            unsafe {
+                if *message == abi::message_no_proc() {
+                    message.write(abi::message_null());
+                    return complete::write(status, &Finished::FROM_NONE);
+                }
+                let elements = Elements::new(buffer, count.into(), datatype);
+                let host = || host::$host(buffer, count, datatype, message, status);
+                match begin(elements, message, host) {
+                    Err(code) => code,
+                    Ok((mut front, operation, args)) => {
+                        let comm = Rc::clone(&operation.comm);
+                        let finished = recv::finish(&mut front, &comm, operation, &args);
+                        drop(front);
+                        complete::write(status, &finished);
+                        let error = finished.error.as_ref();
+                        error.map_or(0, |error| errors::report(comm.handle, error))
+                    }
+                }
+            }
+        }
+
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $iname(
+            buffer: Address,
+            count: $count,
+            datatype: Handle,
+            message: Handles,
+            request: Handles,
+        ) -> c_int {
+            // SAFETY: the program guarantees the contract of the function in the standard.
+            unsafe {
+                if *message == abi::message_no_proc() {
+                    message.write(abi::message_null());
+                    request.write(abi::request_handle(FROM_NONE));
+                    return 0;
+                }
+                let elements = Elements::new(buffer, count.into(), datatype);
+                let host = || host::$ihost(buffer, count, datatype, message, request);
+                match begin(elements, message, host) {
+                    Err(code) => code,
+                    Ok((front, operation, _)) => {
+                        let comm = operation.comm.handle;
+                        let handle = front.requests.add(Entry::One(operation));
+                        drop(front);
+                        let Some(handle) = handle else { return errors::no_request(comm) };
+                        request.write(handle);
+                        0
+                    }
+                }
+            }
+        }
+    )*};
+}
+
+mrecvs! {
+    MPI_Mrecv, MPI_Imrecv = Mrecv, Imrecv: c_int;
+    MPI_Mrecv_c, MPI_Imrecv_c = Mrecv_c, Imrecv_c: Count;
+}

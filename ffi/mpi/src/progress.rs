@@ -1,0 +1,121 @@
+//! Progress of both: of Strait in each wait, of the host while one of its operations is open, and
+//! seldom otherwise. Neither waits for the other.
+
+use core::ffi::c_int;
+
+use strait::{Error, Wait};
+
+use super::host;
+use super::state::{self, Entered, Front};
+use crate::abi;
+
+/// Number of looks between two turns of the host while one of its operations is open.
+const OFTEN: u32 = 8;
+
+/// The number otherwise: while a wait is short, and later.
+const SELDOM: u32 = 64;
+const SELDOM_LATER: u32 = 4;
+
+/// Number of looks from which on a wait is long.
+const LONG: u32 = 2000;
+
+/// Number of looks without a result after which a wait that lets the lock go yields the processor.
+const SPIN: u32 = 500;
+
+impl Front {
+    /// Makes progress once.
+    pub(crate) fn poll(&self) -> Result<(), Error> {
+        self.world.endpoint().progress()?;
+        self.requests.look_at_orphans(self);
+        Ok(())
+    }
+
+    /// Lets the host progress. To ask for the status of a receive does so on every host.
+    pub(crate) fn poll_host(&self) {
+        let standing = self.standing.get();
+        if standing == abi::request_null() {
+            return;
+        }
+        let mut flag = 0;
+        // SAFETY: the receive is open, and the flag has a place.
+        unsafe { host::Request_get_status(standing, &raw mut flag, abi::STATUS_IGNORE) };
+    }
+}
+
+impl Entered {
+    /// Makes progress until `look` returns a value. Lets the lock go between two looks.
+    pub(crate) fn wait<T>(
+        &mut self,
+        what: impl Fn() -> Wait,
+        mut look: impl FnMut(&Front) -> Option<T>,
+    ) -> Result<T, Error> {
+        let front = self.front();
+        if self.guard.is_none() && front.host_open.get() == 0 {
+            let mut looks = 0_u32;
+            return front.world.wait_until(what, || {
+                let found = look(front);
+                if found.is_none() {
+                    looks = looks.saturating_add(1);
+                    let every = if looks < LONG { SELDOM } else { SELDOM_LATER };
+                    if looks.is_multiple_of(every) {
+                        front.poll_host();
+                        front.requests.look_at_orphans(front);
+                    }
+                }
+                found
+            });
+        }
+        for looks in 0_u32.. {
+            if let Some(found) = look(front) {
+                return Ok(found);
+            }
+            front.poll()?;
+            let is_locked = self.guard.take().is_some();
+            if looks % OFTEN == 0 {
+                front.poll_host();
+            }
+            if looks > SPIN {
+                std::thread::yield_now();
+            }
+            if is_locked {
+                self.guard = Some(state::lock());
+            }
+        }
+        Err(Error::Stopped)
+    }
+
+    /// Makes progress of ours until `look`, which asks the host, returns a code. Holds no lock
+    /// while it looks.
+    pub(crate) fn wait_for_host(&mut self, mut look: impl FnMut() -> Option<c_int>) -> c_int {
+        let front = self.front();
+        for looks in 0_u32.. {
+            let is_locked = self.guard.take().is_some();
+            let found = look();
+            if is_locked {
+                self.guard = Some(state::lock());
+            }
+            if let Some(code) = found {
+                return code;
+            }
+            // The call that waits for the operation that fails reports it.
+            let _ = front.poll();
+            if looks > SPIN {
+                drop(self.guard.take());
+                std::thread::yield_now();
+                self.guard = is_locked.then(state::lock);
+            }
+        }
+        abi::ERR_INTERN
+    }
+}
+
+/// Waits for the operations of requests that the program freed, and for buffered sends.
+pub(crate) fn end_orphans() {
+    let Some(mut front) = state::enter() else { return };
+    let what = || Wait::new(strait::Call::Settle);
+    // Without progress no operation can end.
+    let _ = front.wait(what, |front| {
+        front.requests.look_at_orphans(front);
+        front.requests.orphans.borrow().is_empty().then_some(())
+    });
+}

@@ -1,0 +1,220 @@
+//! Receives (MPI-5.0 §3.2.4, §3.7.2).
+
+use core::ffi::c_int;
+use std::rc::Rc;
+
+use strait::raw::{Part, RawEndpoint as _, RawRequests as _};
+use strait::{Call, Wait};
+
+use super::comms::Comm;
+use super::host::{self, Address, Count, Handles};
+use super::operation::{Finished, MessageArgs, Operation, source, wanted_tag};
+use super::pack::{Elements, whole};
+use super::requests::{Entry, FROM_NONE};
+use super::send::{Target, not_started};
+use super::state::{self, Entered, Front};
+use super::{complete, errors};
+use crate::abi::{self, Handle};
+
+/// Number of looks at the lines of the source before the receive is posted.
+const LOOKS: u32 = 400;
+
+/// Receives a message that is in the next line of its source, in a communicator with the world's
+/// ranks. Returns false if it received nothing.
+#[inline(always)]
+unsafe fn recv_short(
+    front: &Front,
+    (base, count, datatype): (Address, i64, Handle),
+    target: Target,
+    status: Address,
+) -> bool {
+    if target.comm != abi::comm_world() || target.tag < 0 {
+        return false;
+    }
+    let Some(part) = whole(front, base, count, datatype) else { return false };
+    // SAFETY: the program passes a buffer of that many bytes.
+    let buffer = unsafe { core::slice::from_raw_parts_mut(part.base.as_ptr(), part.length) };
+    // A rank below zero is above all that exist, or `ANY_SOURCE`, which is no rank's number.
+    let received = front.world.endpoint().recv_short(buffer, target.peer as u32, target.tag as u32);
+    let Some(received) = received else { return false };
+    if !abi::is_ignored(status) {
+        let from = (received.source as c_int, received.tag as c_int);
+        // SAFETY: the program passes the place of a status.
+        unsafe { abi::write_status(status, from, received.bytes, false) };
+    }
+    true
+}
+
+/// Looks at the lines of a source for a while.
+fn recv_lines(front: &Front, comm: &Comm, part: Part, target: Target) -> Option<Finished> {
+    let (peer, tag) = (source(comm, target.peer)?, wanted_tag(target.tag)?);
+    let endpoint = comm.endpoint(&front.world);
+    // SAFETY: the program passes a buffer of that many bytes.
+    let buffer = unsafe { core::slice::from_raw_parts_mut(part.base.as_ptr(), part.length) };
+    for look in 0..LOOKS {
+        let mut received = endpoint.recv_straight(buffer, peer, tag);
+        if received.is_none() {
+            received = endpoint.recv_short(buffer, peer, tag);
+        }
+        if received.is_none() && look % 32 == 0 {
+            received = endpoint.recv_lines(buffer, peer, tag);
+        }
+        if let Some(status) = received {
+            return Some(Finished::received(comm, status));
+        }
+        core::hint::spin_loop();
+    }
+    None
+}
+
+/// Receives a message and waits until it has arrived. `host` is the host's function with the same
+/// arguments.
+#[inline(never)]
+unsafe fn recv(
+    elements: Elements,
+    target: Target,
+    status: Address,
+    host: impl Fn() -> c_int,
+    host_start: impl Fn(Handles) -> c_int,
+) -> c_int {
+    let Some(mut front) = state::enter() else { return host() };
+    let Some(comm) = front.comms.find(target.comm) else {
+        drop(front);
+        return complete::by_host_with_status(host, host_start, status);
+    };
+    if target.peer == abi::PROC_NULL {
+        return complete::write(status, &Finished::FROM_NONE);
+    }
+    if front.guard.is_none()
+        && let Some(part) = elements.whole(&front)
+        && let Some(finished) = recv_lines(&front, &comm, part, target)
+    {
+        return complete::write(status, &finished);
+    }
+    let args = MessageArgs { elements, peer: target.peer, tag: target.tag };
+    // SAFETY: the program passes a buffer of its elements, which this call waits for.
+    let operation = match unsafe { Operation::recv(&front, &comm, &args) } {
+        Ok(operation) => operation,
+        Err(error) => return not_started(front, target.comm, error),
+    };
+    let finished = finish(&mut front, &comm, operation, &args);
+    drop(front);
+    complete::write(status, &finished);
+    match &finished.error {
+        None => 0,
+        Some(error) => errors::report(target.comm, error),
+    }
+}
+
+/// Waits for a receive.
+pub(crate) fn finish(
+    front: &mut Entered,
+    comm: &Rc<Comm>,
+    mut operation: Operation,
+    args: &MessageArgs,
+) -> Finished {
+    if !operation.unscoped.is_over() {
+        if front.guard.is_none()
+            && front.host_open.get() == 0
+            && operation.is_whole()
+            && let Some(request) = operation.unscoped.request()
+            && let Some(status) = front.world.wait_in_lines(front.world.ticket(request))
+        {
+            return Finished::received(comm, status);
+        }
+        let what = || Wait::on(Call::Recv, source(comm, args.peer).unwrap_or(u32::MAX));
+        if let Err(error) = front.wait(what, |front| operation.look(front).then_some(())) {
+            operation.unscoped.settle(&front.world);
+            return Finished { error: Some(error), ..Finished::EMPTY };
+        }
+    }
+    operation.finish()
+}
+
+/// Starts to receive. `host` is the host's function with the same arguments.
+#[inline]
+unsafe fn irecv(
+    elements: Elements,
+    target: Target,
+    request: Handles,
+    host: impl Fn() -> c_int,
+) -> c_int {
+    let Some(front) = state::enter() else { return host() };
+    let Some(comm) = front.comms.find(target.comm) else {
+        drop(front);
+        complete::count_host_start(1);
+        return host();
+    };
+    if target.peer == abi::PROC_NULL {
+        // SAFETY: the program passes the place of a request.
+        unsafe { request.write(abi::request_handle(FROM_NONE)) };
+        return 0;
+    }
+    let args = MessageArgs { elements, peer: target.peer, tag: target.tag };
+    // SAFETY: the program keeps the buffer of its elements until it has asked for the end.
+    let operation = match unsafe { Operation::recv(&front, &comm, &args) } {
+        Ok(operation) => operation,
+        Err(error) => return not_started(front, target.comm, error),
+    };
+    let handle = front.requests.add(Entry::One(operation));
+    drop(front);
+    let Some(handle) = handle else { return errors::no_request(target.comm) };
+    // SAFETY: the program passes the place of a request.
+    unsafe { request.write(handle) };
+    0
+}
+
+/// Defines the functions that receive, each with both kinds of counts.
+macro_rules! recvs {
+    ($($name:ident, $iname:ident = $host:ident, $ihost:ident: $count:ty;)*) => {$(
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name(
+            buffer: Address,
+            count: $count,
+            datatype: Handle,
+            peer: c_int,
+            tag: c_int,
+            comm: Handle,
+            status: Address,
+        ) -> c_int {
+            let target = Target { peer, tag, comm };
+            // SAFETY: the program guarantees the contract of the function in the standard.
+            unsafe {
+                if let Some(front) = state::unlocked()
+                    && recv_short(front, (buffer, count.into(), datatype), target, status)
+                {
+                    return 0;
+                }
+                let elements = Elements::new(buffer, count.into(), datatype);
+                let host = || host::$host(buffer, count, datatype, peer, tag, comm, status);
+                let start =
+                    |request| host::$ihost(buffer, count, datatype, peer, tag, comm, request);
+                recv(elements, target, status, host, start)
+            }
+        }
+
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $iname(
+            buffer: Address,
+            count: $count,
+            datatype: Handle,
+            peer: c_int,
+            tag: c_int,
+            comm: Handle,
+            request: Handles,
+        ) -> c_int {
+            let elements = Elements::new(buffer, count.into(), datatype);
+            let target = Target { peer, tag, comm };
+            // SAFETY: the program guarantees the contract of the function in the standard.
+            unsafe {
+                let host = || host::$ihost(buffer, count, datatype, peer, tag, comm, request);
+                irecv(elements, target, request, host)
+            }
+        }
+    )*};
+}
+
+recvs! {
+    MPI_Recv, MPI_Irecv = Recv, Irecv: c_int;
+    MPI_Recv_c, MPI_Irecv_c = Recv_c, Irecv_c: Count;
+}

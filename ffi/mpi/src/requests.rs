@@ -1,0 +1,187 @@
+//! The requests of the program that are ours, by slot. `abi` makes handles of slots.
+
+use core::cell::{Cell, RefCell};
+
+use super::operation::{Finished, Operation};
+use super::persistent::Persistent;
+use super::state::Front;
+use crate::abi::{self, Handle};
+
+/// Slot of all sends that were over when they began.
+pub(crate) const DONE: u32 = 0;
+
+/// Slot of all receives from `PROC_NULL`.
+pub(crate) const FROM_NONE: u32 = 1;
+
+/// First slot of the table.
+const FIRST: u32 = 2;
+
+/// A request of the table.
+pub(crate) enum Entry {
+    Free,
+    /// One operation.
+    One(Operation),
+    /// A send, and a receive, which gives the status.
+    Pair(Box<[Operation; 2]>),
+    Persistent(Box<Persistent>),
+}
+
+/// The state of a request.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum RequestView {
+    /// There is no such request.
+    Nothing,
+    /// A persistent request that was not started.
+    Inactive,
+    Pending,
+    Over,
+}
+
+impl RequestView {
+    /// Returns the state of a request after its operation has begun.
+    pub(crate) const fn of(is_over: bool) -> Self {
+        if is_over { Self::Over } else { Self::Pending }
+    }
+}
+
+/// Requests by slot.
+#[derive(Default)]
+pub(crate) struct RequestTable {
+    entries: RefCell<Vec<Entry>>,
+    free: RefCell<Vec<u32>>,
+    /// Number of operations that the program has not seen end.
+    open: Cell<u32>,
+    /// Operations of requests that the program freed.
+    pub(crate) orphans: RefCell<Vec<Operation>>,
+}
+
+impl RequestTable {
+    /// Returns the handle of sends that were over when they began.
+    #[inline(always)]
+    pub(crate) fn done() -> Handle {
+        abi::request_handle(DONE)
+    }
+
+    /// Adds a request and returns its handle. Returns `None` if there are no more handles.
+    pub(crate) fn add(&self, entry: Entry) -> Option<Handle> {
+        let mut entries = self.entries.borrow_mut();
+        let slot = match self.free.borrow_mut().pop() {
+            Some(slot) => slot,
+            None if entries.len() as u32 + FIRST >= abi::REQUESTS => return None,
+            None => {
+                entries.push(Entry::Free);
+                entries.len() as u32 - 1 + FIRST
+            }
+        };
+        if !matches!(entry, Entry::Persistent(_)) {
+            self.count_start();
+        }
+        entries[(slot - FIRST) as usize] = entry;
+        Some(abi::request_handle(slot))
+    }
+
+    pub(crate) fn count_start(&self) {
+        self.open.set(self.open.get() + 1);
+    }
+
+    fn count_end(&self) {
+        self.open.set(self.open.get() - 1);
+    }
+
+    /// Returns whether some operation is not known to be over.
+    #[inline]
+    pub(crate) fn has_open(&self) -> bool {
+        self.open.get() > 0 || !self.orphans.borrow().is_empty()
+    }
+
+    /// Calls `act` with the entry of a slot of the table.
+    pub(crate) fn with<R>(&self, slot: u32, act: impl FnOnce(&mut Entry) -> R) -> Option<R> {
+        let mut entries = self.entries.borrow_mut();
+        entries.get_mut(slot.checked_sub(FIRST)? as usize).map(act)
+    }
+
+    /// Returns the state of a request. Makes no progress.
+    pub(crate) fn view(&self, front: &Front, slot: u32) -> RequestView {
+        if slot < FIRST {
+            return RequestView::Over;
+        }
+        let view = self.with(slot, |entry| match entry {
+            Entry::Free => RequestView::Nothing,
+            Entry::One(operation) => RequestView::of(operation.look(front)),
+            Entry::Pair(pair) => {
+                let [send, recv] = &mut **pair;
+                RequestView::of(send.look(front) & recv.look(front))
+            }
+            Entry::Persistent(persistent) => persistent.view(front),
+        });
+        view.unwrap_or(RequestView::Nothing)
+    }
+
+    /// Returns what a request reports that is over.
+    pub(crate) fn report(&self, slot: u32) -> Finished {
+        match slot {
+            DONE => return Finished::EMPTY,
+            FROM_NONE => return Finished::FROM_NONE,
+            _ => {}
+        }
+        let report = self.with(slot, |entry| match entry {
+            Entry::Free => Finished::EMPTY,
+            Entry::One(operation) => operation.finish(),
+            Entry::Pair(pair) => {
+                let [send, recv] = &**pair;
+                let (sent, mut received) = (send.finish(), recv.finish());
+                received.error = received.error.or(sent.error);
+                received
+            }
+            Entry::Persistent(persistent) => persistent.report(),
+        });
+        report.unwrap_or(Finished::EMPTY)
+    }
+
+    /// Ends a request that is over, and returns the handle that the program has from now on: that
+    /// of no request, or its own if it is persistent.
+    pub(crate) fn end(&self, slot: u32, handle: Handle) -> Handle {
+        let ended = self.with(slot, |entry| match entry {
+            Entry::Persistent(persistent) => (true, persistent.end()),
+            _ => {
+                *entry = Entry::Free;
+                (false, true)
+            }
+        });
+        let Some((is_kept, was_active)) = ended else { return abi::request_null() };
+        if was_active {
+            self.count_end();
+        }
+        if is_kept {
+            return handle;
+        }
+        self.free.borrow_mut().push(slot);
+        abi::request_null()
+    }
+
+    /// Takes a request out of the table, which may go on.
+    pub(crate) fn take(&self, slot: u32) -> Option<Entry> {
+        let entry = self.with(slot, |entry| core::mem::replace(entry, Entry::Free))?;
+        match &entry {
+            Entry::Free => return None,
+            Entry::Persistent(persistent) if !persistent.is_active() => {}
+            _ => self.count_end(),
+        }
+        self.free.borrow_mut().push(slot);
+        Some(entry)
+    }
+
+    /// Forgets the orphans that are over.
+    pub(crate) fn look_at_orphans(&self, front: &Front) {
+        if !self.orphans.borrow().is_empty() {
+            self.orphans.borrow_mut().retain_mut(|operation| !operation.look(front));
+        }
+    }
+
+    /// Keeps an operation until it is over. The program has no request for it.
+    pub(crate) fn adopt(&self, operation: Operation) {
+        if !operation.unscoped.is_over() {
+            self.orphans.borrow_mut().push(operation);
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Sends (MPI-5.0 §3.2, §3.4, §3.7).
+
+use core::ffi::c_int;
+
+use strait::raw::{RawEndpoint as _, SHORT_MAX, SentShort};
+use strait::{Call, Wait};
+
+use super::host::{self, Address, Count, Handles};
+use super::operation::{MessageArgs, NotStarted, Operation, SendMode};
+use super::pack::{Elements, whole};
+use super::requests::{Entry, RequestTable};
+use super::state::{self, Entered, Front};
+use super::{complete, errors};
+use crate::abi::{self, Handle};
+
+/// Where a message goes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Target {
+    pub(crate) peer: c_int,
+    pub(crate) tag: c_int,
+    pub(crate) comm: Handle,
+}
+
+/// Sends a message that needs no more than a free line, in a communicator with the world's
+/// ranks. Returns false if it sent nothing.
+#[inline(always)]
+unsafe fn send_short(
+    front: &Front,
+    (base, count, datatype): (Address, i64, Handle),
+    target: Target,
+) -> bool {
+    if target.comm != abi::comm_world() {
+        return false;
+    }
+    let Some(part) = whole(front, base, count, datatype) else { return false };
+    if part.length > SHORT_MAX {
+        return false;
+    }
+    // SAFETY: the program passes a buffer of that many bytes.
+    let data = unsafe { core::slice::from_raw_parts(part.base.as_ptr(), part.length) };
+    // A rank or tag below zero is above all that exist.
+    let endpoint = front.world.endpoint();
+    match endpoint.send_short(data, target.peer as u32, target.tag as u32) {
+        SentShort::Yes => true,
+        SentShort::ToSleeper => {
+            endpoint.wake(target.peer as u32);
+            true
+        }
+        SentShort::No => false,
+    }
+}
+
+/// Sends a message and waits until its buffer may be used again. `host` is the host's function with
+/// the same arguments.
+#[inline(never)]
+unsafe fn send(
+    mode: SendMode,
+    elements: Elements,
+    target: Target,
+    host: impl Fn() -> c_int,
+    host_start: impl Fn(Handles) -> c_int,
+) -> c_int {
+    let Some(mut front) = state::enter() else { return host() };
+    let Some(comm) = front.comms.find(target.comm) else {
+        drop(front);
+        return complete::by_host(host, host_start);
+    };
+    if target.peer == abi::PROC_NULL {
+        return 0;
+    }
+    let args = MessageArgs { elements, peer: target.peer, tag: target.tag };
+    // SAFETY: the program passes a buffer of its elements, which this call waits for.
+    let mut operation = match unsafe { Operation::send(&front, &comm, mode, &args) } {
+        Ok(operation) => operation,
+        Err(error) => return not_started(front, target.comm, error),
+    };
+    if mode == SendMode::Buffered {
+        front.requests.adopt(operation);
+        return 0;
+    }
+    if !operation.unscoped.is_over() {
+        let peer = comm.in_world(target.peer).unwrap_or(0);
+        let what = || Wait::on(Call::Send, peer);
+        if let Err(error) = front.wait(what, |front| operation.look(front).then_some(())) {
+            operation.unscoped.settle(&front.world);
+            drop(front);
+            return errors::report(target.comm, &error);
+        }
+    }
+    drop(front);
+    match operation.finish().error {
+        None => 0,
+        Some(error) => errors::report(target.comm, &error),
+    }
+}
+
+/// Ends a call after its operation did not start.
+#[cold]
+pub(crate) fn not_started(front: Entered, comm: Handle, error: NotStarted) -> c_int {
+    drop(front);
+    errors::not_started(comm, error)
+}
+
+/// Starts to send. `host` is the host's function with the same arguments.
+#[inline(never)]
+unsafe fn isend(
+    mode: SendMode,
+    elements: Elements,
+    target: Target,
+    request: Handles,
+    host: impl Fn() -> c_int,
+) -> c_int {
+    let Some(front) = state::enter() else { return host() };
+    let Some(comm) = front.comms.find(target.comm) else {
+        drop(front);
+        complete::count_host_start(1);
+        return host();
+    };
+    if target.peer == abi::PROC_NULL {
+        // SAFETY: the program passes the place of a request.
+        unsafe { request.write(RequestTable::done()) };
+        return 0;
+    }
+    let args = MessageArgs { elements, peer: target.peer, tag: target.tag };
+    // SAFETY: the program keeps the buffer of its elements until it has asked for the end.
+    let operation = match unsafe { Operation::send(&front, &comm, mode, &args) } {
+        Ok(operation) => operation,
+        Err(error) => return not_started(front, target.comm, error),
+    };
+    let handle = if mode == SendMode::Buffered {
+        front.requests.adopt(operation);
+        Some(RequestTable::done())
+    } else if let Some(Ok(_)) = operation.unscoped.outcome() {
+        Some(RequestTable::done())
+    } else {
+        front.requests.add(Entry::One(operation))
+    };
+    drop(front);
+    let Some(handle) = handle else { return errors::no_request(target.comm) };
+    // SAFETY: the program passes the place of a request.
+    unsafe { request.write(handle) };
+    0
+}
+
+/// Defines the functions that send, each with both kinds of counts.
+macro_rules! sends {
+    ($($name:ident, $large:ident, $iname:ident, $ilarge:ident
+        = $host:ident, $host_large:ident, $ihost:ident, $ihost_large:ident: $mode:ident;)*) => {$(
+        sends!(@blocking $name, $host, $ihost, c_int, $mode);
+        sends!(@blocking $large, $host_large, $ihost_large, Count, $mode);
+        sends!(@start $iname, $ihost, c_int, $mode);
+        sends!(@start $ilarge, $ihost_large, Count, $mode);
+    )*};
+    (@blocking $name:ident, $host:ident, $ihost:ident, $count:ty, $mode:ident) => {
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name(
+            buffer: Address,
+            count: $count,
+            datatype: Handle,
+            peer: c_int,
+            tag: c_int,
+            comm: Handle,
+        ) -> c_int {
+            let target = Target { peer, tag, comm };
+            // SAFETY: the program guarantees the contract of the function in the standard.
+            unsafe {
+                if matches!(SendMode::$mode, SendMode::Standard)
+                    && let Some(front) = state::unlocked()
+                    && send_short(front, (buffer, count.into(), datatype), target)
+                {
+                    return 0;
+                }
+                let elements = Elements::new(buffer, count.into(), datatype);
+                let host = || host::$host(buffer, count, datatype, peer, tag, comm);
+                let start =
+                    |request| host::$ihost(buffer, count, datatype, peer, tag, comm, request);
+                send(SendMode::$mode, elements, target, host, start)
+            }
+        }
+    };
+    (@start $name:ident, $host:ident, $count:ty, $mode:ident) => {
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name(
+            buffer: Address,
+            count: $count,
+            datatype: Handle,
+            peer: c_int,
+            tag: c_int,
+            comm: Handle,
+            request: Handles,
+        ) -> c_int {
+            let target = Target { peer, tag, comm };
+            // SAFETY: the program guarantees the contract of the function in the standard.
+            unsafe {
+                if matches!(SendMode::$mode, SendMode::Standard)
+                    && let Some(front) = state::unlocked()
+                    && send_short(front, (buffer, count.into(), datatype), target)
+                {
+                    request.write(RequestTable::done());
+                    return 0;
+                }
+                let elements = Elements::new(buffer, count.into(), datatype);
+                let host = || host::$host(buffer, count, datatype, peer, tag, comm, request);
+                isend(SendMode::$mode, elements, target, request, host)
+            }
+        }
+    };
+}
+
+sends! {
+    MPI_Send, MPI_Send_c, MPI_Isend, MPI_Isend_c = Send, Send_c, Isend, Isend_c: Standard;
+    MPI_Rsend, MPI_Rsend_c, MPI_Irsend, MPI_Irsend_c = Rsend, Rsend_c, Irsend, Irsend_c: Standard;
+    MPI_Ssend, MPI_Ssend_c, MPI_Issend, MPI_Issend_c
+        = Ssend, Ssend_c, Issend, Issend_c: Synchronous;
+    MPI_Bsend, MPI_Bsend_c, MPI_Ibsend, MPI_Ibsend_c
+        = Bsend, Bsend_c, Ibsend, Ibsend_c: Buffered;
+}

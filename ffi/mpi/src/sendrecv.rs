@@ -1,0 +1,206 @@
+//! A send and a receive in one call (MPI-5.0 §3.11).
+
+use core::ffi::c_int;
+use std::rc::Rc;
+
+use super::comms::Comm;
+use super::host::{self, Address, Count, Handles};
+use super::operation::{Finished, MessageArgs, NotStarted, Operation, SendMode};
+use super::pack::Elements;
+use super::requests::{Entry, FROM_NONE, RequestTable};
+use super::send::not_started;
+use super::state::{self, Entered};
+use super::{complete, errors, recv};
+use crate::abi::{self, Handle};
+use strait::{Call, Wait};
+
+/// The operations of a call that have started. `None`: the peer is `PROC_NULL`.
+struct Halves {
+    send: Option<Operation>,
+    recv: Option<Operation>,
+}
+
+/// Starts both.
+unsafe fn start(
+    front: &Entered,
+    comm: &Rc<Comm>,
+    send: &MessageArgs,
+    recv: &MessageArgs,
+    mode: SendMode,
+) -> Result<Halves, NotStarted> {
+    let is_open = |args: &MessageArgs| args.peer != abi::PROC_NULL;
+    // A send in place reads its buffer before the receive may write it.
+    // SAFETY: the program keeps both buffers until the call, or its request, has ended.
+    unsafe {
+        let mut halves = Halves { send: None, recv: None };
+        let (buffered, other) = (mode == SendMode::Buffered, mode != SendMode::Buffered);
+        if buffered && is_open(send) {
+            halves.send = Some(Operation::send(front, comm, mode, send)?);
+        }
+        if is_open(recv) {
+            halves.recv = Some(Operation::recv(front, comm, recv)?);
+        }
+        if other && is_open(send) {
+            match Operation::send(front, comm, mode, send) {
+                Ok(operation) => halves.send = Some(operation),
+                Err(error) => {
+                    if let Some(recv) = &mut halves.recv {
+                        recv.unscoped.settle(&front.world);
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        Ok(halves)
+    }
+}
+
+/// Sends and receives, and waits for both.
+unsafe fn both(
+    send: MessageArgs,
+    recv: MessageArgs,
+    mode: SendMode,
+    comm: Handle,
+    status: Address,
+    host: impl Fn() -> c_int,
+) -> c_int {
+    let Some(mut front) = state::enter() else { return host() };
+    let Some(found) = front.comms.find(comm) else {
+        drop(front);
+        return complete::inside_host(host);
+    };
+    // SAFETY: the program guarantees the contract of the function in the standard.
+    let halves = match unsafe { start(&front, &found, &send, &recv, mode) } {
+        Ok(halves) => halves,
+        Err(error) => return not_started(front, comm, error),
+    };
+    let finished = match halves.recv {
+        Some(operation) => recv::finish(&mut front, &found, operation, &recv),
+        None => Finished::FROM_NONE,
+    };
+    let mut sent = Ok(());
+    if let Some(mut operation) = halves.send {
+        let what = || Wait::new(Call::Send);
+        sent = front.wait(what, |front| operation.look(front).then_some(()));
+        match &sent {
+            Ok(()) => sent = operation.finish().error.map_or(Ok(()), Err),
+            Err(_) => operation.unscoped.settle(&front.world),
+        }
+    }
+    drop(front);
+    complete::write(status, &finished);
+    match finished.error.or(sent.err()) {
+        None => 0,
+        Some(error) => errors::report(comm, &error),
+    }
+}
+
+/// Starts to send and to receive, with one request.
+unsafe fn start_both(
+    send: MessageArgs,
+    recv: MessageArgs,
+    mode: SendMode,
+    comm: Handle,
+    request: Handles,
+    host: impl Fn() -> c_int,
+) -> c_int {
+    let Some(front) = state::enter() else { return host() };
+    let Some(found) = front.comms.find(comm) else {
+        drop(front);
+        complete::count_host_start(1);
+        return host();
+    };
+    // SAFETY: the program guarantees the contract of the function in the standard.
+    let halves = match unsafe { start(&front, &found, &send, &recv, mode) } {
+        Ok(halves) => halves,
+        Err(error) => return not_started(front, comm, error),
+    };
+    let handle = match (halves.send, halves.recv) {
+        (Some(send), Some(recv)) => front.requests.add(Entry::Pair(Box::new([send, recv]))),
+        (None, Some(recv)) => front.requests.add(Entry::One(recv)),
+        // The status is that of the receive, which is from `PROC_NULL`.
+        (Some(send), None) if !send.unscoped.is_over() => front.requests.add(Entry::One(send)),
+        (Some(_), None) => Some(RequestTable::done()),
+        (None, None) => Some(abi::request_handle(FROM_NONE)),
+    };
+    drop(front);
+    let Some(handle) = handle else { return errors::no_request(comm) };
+    // SAFETY: the program passes the place of a request.
+    unsafe { request.write(handle) };
+    0
+}
+
+/// Defines the functions, with both kinds of counts.
+macro_rules! sendrecvs {
+    ($($name:ident, $inner:ident, $replace:ident, $ireplace:ident
+        = $host:ident, $ihost:ident, $rhost:ident, $irhost:ident: $count:ty;)*) => {$(
+        sendrecvs!(@two $name, $host, $count, both, status, Address);
+        sendrecvs!(@two $inner, $ihost, $count, start_both, request, Handles);
+        sendrecvs!(@replace $replace, $rhost, $count, both, status, Address);
+        sendrecvs!(@replace $ireplace, $irhost, $count, start_both, request, Handles);
+    )*};
+    (@two $name:ident, $host:ident, $count:ty, $how:ident, $last:ident, $last_type:ty) => {
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name(
+            data: Address,
+            count: $count,
+            datatype: Handle,
+            dest: c_int,
+            tag: c_int,
+            buffer: Address,
+            room: $count,
+            buffer_type: Handle,
+            from: c_int,
+            recv_tag: c_int,
+            comm: Handle,
+            $last: $last_type,
+        ) -> c_int {
+            let elements = Elements::new(data, count.into(), datatype);
+            let send = MessageArgs { elements, peer: dest, tag };
+            let elements = Elements::new(buffer, room.into(), buffer_type);
+            let recv = MessageArgs { elements, peer: from, tag: recv_tag };
+            // SAFETY: the program guarantees the contract of the function in the standard.
+            unsafe {
+                $how(send, recv, SendMode::Standard, comm, $last, || {
+                    host::$host(
+                        data, count, datatype, dest, tag, buffer, room, buffer_type, from,
+                        recv_tag, comm, $last,
+                    )
+                })
+            }
+        }
+    };
+    (@replace $name:ident, $host:ident, $count:ty, $how:ident, $last:ident, $last_type:ty) => {
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name(
+            buffer: Address,
+            count: $count,
+            datatype: Handle,
+            dest: c_int,
+            tag: c_int,
+            from: c_int,
+            recv_tag: c_int,
+            comm: Handle,
+            $last: $last_type,
+        ) -> c_int {
+            let elements = Elements::new(buffer, count.into(), datatype);
+            let send = MessageArgs { elements: elements.clone(), peer: dest, tag };
+            let recv = MessageArgs { elements, peer: from, tag: recv_tag };
+            // SAFETY: the program guarantees the contract of the function in the standard.
+            unsafe {
+                $how(send, recv, SendMode::Buffered, comm, $last, || {
+                    host::$host(
+                        buffer, count, datatype, dest, tag, from, recv_tag, comm, $last,
+                    )
+                })
+            }
+        }
+    };
+}
+
+sendrecvs! {
+    MPI_Sendrecv, MPI_Isendrecv, MPI_Sendrecv_replace, MPI_Isendrecv_replace
+        = Sendrecv, Isendrecv, Sendrecv_replace, Isendrecv_replace: c_int;
+    MPI_Sendrecv_c, MPI_Isendrecv_c, MPI_Sendrecv_replace_c, MPI_Isendrecv_replace_c
+        = Sendrecv_c, Isendrecv_c, Sendrecv_replace_c, Isendrecv_replace_c: Count;
+}

@@ -1,0 +1,140 @@
+//! The state of the front, and the lock before it.
+//!
+//! A program that asked for `MPI_THREAD_MULTIPLE` takes the lock in each call. It is let go before
+//! each call of the host that may run code of the program, and between the looks of a wait.
+
+use core::cell::{Cell, RefCell};
+use core::ops::Deref;
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicBool, AtomicPtr};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use strait::World;
+
+use super::comms::CommTable;
+use super::probe::MessageTable;
+use super::requests::RequestTable;
+use super::types::TypeCache;
+use super::windows::{AccumulateLocks, WinTable};
+use crate::abi::Handle;
+
+/// Everything that the front knows while MPI is initialised.
+pub(crate) struct Front {
+    pub(crate) comms: CommTable,
+    pub(crate) requests: RequestTable,
+    pub(crate) messages: MessageTable,
+    pub(crate) types: TypeCache,
+    /// Number of the host's operations that are known to be open.
+    pub(crate) host_open: Cell<u32>,
+    /// A receive of the host's that is never matched: to ask for its status makes the host
+    /// progress.
+    pub(crate) standing: Cell<Handle>,
+    /// The communicator of `standing`, which no program has.
+    pub(crate) private: Handle,
+    /// Codes of errors that were reported, by their text.
+    pub(crate) codes: RefCell<std::collections::HashMap<String, core::ffi::c_int>>,
+    pub(crate) windows: WinTable,
+    pub(crate) accumulate_locks: AccumulateLocks,
+    pub(crate) world: World,
+}
+
+/// The front, while MPI is initialised. A thread that calls MPI has synchronised with the thread
+/// that initialised it (MPI-5.0 §11.6.1), so `Relaxed` suffices.
+static FRONT: AtomicPtr<Front> = AtomicPtr::new(core::ptr::null_mut());
+
+/// The front, while its calls need no lock.
+static UNLOCKED: AtomicPtr<Front> = AtomicPtr::new(core::ptr::null_mut());
+
+/// Whether calls take the lock.
+static LOCKED: AtomicBool = AtomicBool::new(false);
+
+static LOCK: Mutex<()> = Mutex::new(());
+
+/// Takes the lock, whatever a thread that held it did.
+pub(crate) fn lock() -> MutexGuard<'static, ()> {
+    LOCK.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Begins to serve the program's calls.
+pub(crate) fn open(front: Box<Front>, multiple: bool) {
+    let front = Box::into_raw(front);
+    LOCKED.store(multiple, Relaxed);
+    FRONT.store(front, Relaxed);
+    UNLOCKED.store(if multiple { core::ptr::null_mut() } else { front }, Relaxed);
+}
+
+/// Ends serving the program's calls, and returns what served them.
+pub(crate) fn close() -> Option<Box<Front>> {
+    UNLOCKED.store(core::ptr::null_mut(), Relaxed);
+    let front = FRONT.swap(core::ptr::null_mut(), Relaxed);
+    // SAFETY: the pointer comes from `Box::into_raw` in `open`. No other call is under way: a
+    // program finalises MPI after all its calls have ended (MPI-5.0 §11.2.2).
+    (!front.is_null()).then(|| unsafe { Box::from_raw(front) })
+}
+
+/// Makes all calls take the lock, or again only as many as the program asked for. Returns whether
+/// they did before.
+pub(crate) fn set_locked(locked: bool) -> bool {
+    let before = LOCKED.swap(locked, Relaxed);
+    let front = if locked { core::ptr::null_mut() } else { FRONT.load(Relaxed) };
+    UNLOCKED.store(front, Relaxed);
+    before
+}
+
+/// Returns the front, if its calls need no lock.
+#[inline(always)]
+pub(crate) fn unlocked() -> Option<&'static Front> {
+    // SAFETY: the pointer is null or leads to the front, which lives until the program finalises
+    // MPI. Only this thread uses it: the program asked for no more.
+    unsafe { UNLOCKED.load(Relaxed).as_ref() }
+}
+
+/// A call that uses the front.
+pub(crate) struct Entered {
+    front: &'static Front,
+    pub(super) guard: Option<MutexGuard<'static, ()>>,
+}
+
+impl Deref for Entered {
+    type Target = Front;
+
+    #[inline(always)]
+    fn deref(&self) -> &Front {
+        self.front
+    }
+}
+
+impl Entered {
+    /// Returns the front for as long as the caller holds the lock by other means.
+    #[inline(always)]
+    pub(crate) const fn front(&self) -> &'static Front {
+        self.front
+    }
+}
+
+/// Begins a call. Returns `None` while MPI is not initialised, or the host serves everything.
+#[inline]
+pub(crate) fn enter() -> Option<Entered> {
+    if let Some(front) = unlocked() {
+        return Some(Entered { front, guard: None });
+    }
+    enter_locked()
+}
+
+#[cold]
+#[inline(never)]
+fn enter_locked() -> Option<Entered> {
+    let guard = lock();
+    let front = FRONT.load(Relaxed);
+    // SAFETY: the pointer is null or leads to the front, which lives until the program finalises
+    // MPI. This thread holds the lock.
+    let front = unsafe { front.as_ref() }?;
+    let guard = LOCKED.load(Relaxed).then_some(guard);
+    Some(Entered { front, guard })
+}
+
+/// Calls `use_front` with the front, if there is one. The caller holds the lock.
+pub(crate) fn with_lock_held<R>(use_front: impl FnOnce(&Front) -> R) -> Option<R> {
+    // SAFETY: as in `enter_locked`.
+    unsafe { FRONT.load(Relaxed).as_ref() }.map(use_front)
+}

@@ -1,0 +1,121 @@
+//! The datatypes of the program, flat, by handle.
+//!
+//! A handle names another type as soon as its type is freed. An attribute of each type that we know
+//! tells that: a host deletes it in the call that frees the type.
+
+use core::cell::{Cell, RefCell};
+use core::ffi::{c_int, c_void};
+use core::ptr::null_mut;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use super::flat::FlatType;
+use super::host;
+use super::shutdown::null_copy;
+use super::state;
+use crate::abi::{self, Handle};
+
+pub(crate) mod basic;
+mod contents;
+
+/// Number of places of the table of sizes: a power of two.
+const PLACES: usize = 64;
+
+/// Datatypes that were used before.
+pub(crate) struct TypeCache {
+    /// Handles of types without gaps, with the size of an element.
+    sizes: [Cell<(Handle, usize)>; PLACES],
+    flat: RefCell<HashMap<Handle, Rc<FlatType>>>,
+    keyval: Cell<c_int>,
+}
+
+impl Default for TypeCache {
+    fn default() -> Self {
+        Self {
+            sizes: [const { Cell::new((0, 0)) }; PLACES],
+            flat: RefCell::default(),
+            keyval: Cell::new(0),
+        }
+    }
+}
+
+/// Returns the place of a handle in the table of sizes.
+#[inline(always)]
+const fn place(handle: Handle) -> usize {
+    #[allow(clippy::unnecessary_cast, reason = "handles of some interfaces are narrower")]
+    let bits = handle as usize;
+    (bits ^ bits >> 6 ^ bits >> 12) % PLACES
+}
+
+/// The deletion callback of the attribute.
+extern "C" fn delete(
+    datatype: Handle,
+    _keyval: c_int,
+    _value: *mut c_void,
+    _extra: *mut c_void,
+) -> c_int {
+    // The caller of the function that frees the type holds no lock.
+    if let Some(front) = state::enter() {
+        front.types.forget(datatype);
+    }
+    0
+}
+
+impl TypeCache {
+    /// Makes the attribute that tells when a type is freed.
+    pub(crate) fn prepare(&self) {
+        let mut keyval = 0;
+        // SAFETY: the callbacks have the types of the standard, and the result has a place.
+        let code = unsafe {
+            let delete = delete as *mut c_void;
+            host::Type_create_keyval(null_copy(), delete, &raw mut keyval, null_mut())
+        };
+        if code == 0 {
+            self.keyval.set(keyval);
+        }
+    }
+
+    /// Returns the size of an element of a type without gaps that is predefined, or was used.
+    #[inline(always)]
+    pub(crate) fn known_size(&self, datatype: Handle) -> Option<usize> {
+        if let Some(size) = abi::builtin_size(datatype) {
+            return Some(size);
+        }
+        let (handle, size) = self.sizes[place(datatype)].get();
+        (handle == datatype).then_some(size)
+    }
+
+    /// Returns a datatype.
+    ///
+    /// # Errors
+    ///
+    /// The code of the host's function that failed, which has called the error handler.
+    pub(crate) fn find(&self, datatype: Handle) -> Result<Rc<FlatType>, c_int> {
+        if let Some(flat) = self.flat.borrow().get(&datatype) {
+            return Ok(Rc::clone(flat));
+        }
+        let (flat, is_predefined) = contents::flatten(datatype)?;
+        let flat = Rc::new(flat);
+        if is_predefined || self.will_hear_of(datatype) {
+            if flat.is_contiguous() {
+                self.sizes[place(datatype)].set((datatype, flat.size));
+            }
+            self.flat.borrow_mut().insert(datatype, Rc::clone(&flat));
+        }
+        Ok(flat)
+    }
+
+    /// Sets the attribute. Returns whether its deletion will be heard of.
+    fn will_hear_of(&self, datatype: Handle) -> bool {
+        // SAFETY: the handle was just used, so it names a type.
+        unsafe { host::Type_set_attr(datatype, self.keyval.get(), null_mut()) == 0 }
+    }
+
+    fn forget(&self, datatype: Handle) {
+        let at = &self.sizes[place(datatype)];
+        if at.get().0 == datatype {
+            at.set((0, 0));
+        }
+        self.flat.borrow_mut().remove(&datatype);
+    }
+}

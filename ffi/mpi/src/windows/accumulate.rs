@@ -1,0 +1,209 @@
+//! Accumulates (MPI-5.0 §12.3.4).
+
+use core::ffi::c_int;
+
+use strait::Op;
+
+use super::combine::Combination;
+use super::errors::{Refusal, call};
+use super::host;
+use super::ops::{Operation, operation};
+use super::table::Win;
+use super::target::TargetArgs;
+use super::transfer::{give_done, is_typed, readable, same_length, writable};
+use crate::abi::{self, Handle};
+use crate::front::complete::count_host_start;
+use crate::front::host::{Address, Count, Handles};
+use crate::front::pack::Elements;
+use crate::front::state::Front;
+
+/// The arguments of an accumulate.
+struct AccumulateArgs {
+    origin: Elements,
+    results: Option<Elements>,
+    to: TargetArgs,
+    op: Handle,
+}
+
+impl AccumulateArgs {
+    /// # Safety
+    ///
+    /// The program guarantees the contract of `MPI_Get_accumulate`.
+    unsafe fn perform(&self, front: &Front, win: &Win) -> Result<(), Refusal> {
+        if self.to.rank == abi::PROC_NULL {
+            return Ok(());
+        }
+        let Some(operation) = operation(self.op) else {
+            return Err(Refusal::Class(abi::windows::ERR_OP));
+        };
+        is_typed(self.to.datatype)?;
+        let there = self.to.locate(front, win)?;
+        if there.bytes == 0 {
+            return Ok(());
+        }
+        let basic = front.windows.basics.find(front, self.to.datatype)?;
+        let changes = operation != Operation::Known(Op::NoOp);
+        // SAFETY: the program passes the elements, and no buffer overlaps another (contract of
+        // `perform`). Copies live until the end of the call.
+        unsafe {
+            let (mut origin_copy, mut result_copy) = (None, None);
+            let data = match self.origin.whole(front) {
+                _ if !changes => &[],
+                Some(part) => readable(part),
+                None => {
+                    is_typed(self.origin.datatype)?;
+                    readable(origin_copy.insert(self.origin.copied(front)?).part())
+                }
+            };
+            if changes {
+                same_length(data.len(), there.bytes)?;
+            }
+            let results = match &self.results {
+                None => None,
+                Some(results) => Some(match results.whole(front) {
+                    Some(part) => writable(part),
+                    None => {
+                        is_typed(results.datatype)?;
+                        writable(result_copy.insert(results.copied(front)?).part())
+                    }
+                }),
+            };
+            if let Some(results) = &results {
+                same_length(results.len(), there.bytes)?;
+            }
+            let there = &there;
+            Combination { operation, op: self.op, basic, data, results, there }
+                .perform(front, win)?;
+            if let Some(copy) = result_copy {
+                copy.unpack(there.bytes);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Defines accumulates without results: blocking, and with a request.
+macro_rules! accumulates {
+    ($($name:ident, $rname:ident = $host:ident, $rhost:ident($count:ty);)*) => {$(
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name(
+            data: Address, count: $count, datatype: Handle, rank: c_int, at: Count,
+            there: $count, type_there: Handle, op: Handle, win: Handle,
+        ) -> c_int {
+            let origin = Elements::new(data, count.into(), datatype);
+            let to = TargetArgs {
+                rank, displacement: at, count: there.into(), datatype: type_there,
+            };
+            let args = AccumulateArgs { origin, results: None, to, op };
+            // SAFETY: the program guarantees the contract of the function in the standard.
+            unsafe {
+                call(
+                    win,
+                    |front, win| args.perform(front, win),
+                    || host::$host(data, count, datatype, rank, at, there, type_there, op, win),
+                )
+            }
+        }
+
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $rname(
+            data: Address, count: $count, datatype: Handle, rank: c_int, at: Count,
+            there: $count, type_there: Handle, op: Handle, win: Handle, request: Handles,
+        ) -> c_int {
+            let origin = Elements::new(data, count.into(), datatype);
+            let to = TargetArgs {
+                rank, displacement: at, count: there.into(), datatype: type_there,
+            };
+            let args = AccumulateArgs { origin, results: None, to, op };
+            // SAFETY: the program guarantees the contract of the function in the standard.
+            unsafe {
+                call(
+                    win,
+                    |front, win| {
+                        args.perform(front, win)?;
+                        give_done(request)
+                    },
+                    || {
+                        count_host_start(1);
+                        host::$rhost(
+                            data, count, datatype, rank, at, there, type_there, op, win, request,
+                        )
+                    },
+                )
+            }
+        }
+    )*};
+}
+
+accumulates! {
+    MPI_Accumulate, MPI_Raccumulate = Accumulate, Raccumulate(c_int);
+    MPI_Accumulate_c, MPI_Raccumulate_c = Accumulate_c, Raccumulate_c(Count);
+}
+
+/// Defines accumulates with results: blocking, and with a request.
+macro_rules! get_accumulates {
+    ($($name:ident, $rname:ident = $host:ident, $rhost:ident($count:ty);)*) => {$(
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name(
+            data: Address, count: $count, datatype: Handle,
+            result: Address, results: $count, result_type: Handle, rank: c_int, at: Count,
+            there: $count, type_there: Handle, op: Handle, win: Handle,
+        ) -> c_int {
+            let origin = Elements::new(data, count.into(), datatype);
+            let fetched = Elements::new(result, results.into(), result_type);
+            let to = TargetArgs {
+                rank, displacement: at, count: there.into(), datatype: type_there,
+            };
+            let args = AccumulateArgs { origin, results: Some(fetched), to, op };
+            // SAFETY: the program guarantees the contract of the function in the standard.
+            unsafe {
+                call(
+                    win,
+                    |front, win| args.perform(front, win),
+                    || {
+                        host::$host(
+                            data, count, datatype, result, results, result_type, rank, at, there,
+                            type_there, op, win,
+                        )
+                    },
+                )
+            }
+        }
+
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $rname(
+            data: Address, count: $count, datatype: Handle,
+            result: Address, results: $count, result_type: Handle, rank: c_int, at: Count,
+            there: $count, type_there: Handle, op: Handle, win: Handle, request: Handles,
+        ) -> c_int {
+            let origin = Elements::new(data, count.into(), datatype);
+            let fetched = Elements::new(result, results.into(), result_type);
+            let to = TargetArgs {
+                rank, displacement: at, count: there.into(), datatype: type_there,
+            };
+            let args = AccumulateArgs { origin, results: Some(fetched), to, op };
+            // SAFETY: the program guarantees the contract of the function in the standard.
+            unsafe {
+                call(
+                    win,
+                    |front, win| {
+                        args.perform(front, win)?;
+                        give_done(request)
+                    },
+                    || {
+                        count_host_start(1);
+                        host::$rhost(
+                            data, count, datatype, result, results, result_type, rank, at, there,
+                            type_there, op, win, request,
+                        )
+                    },
+                )
+            }
+        }
+    )*};
+}
+
+get_accumulates! {
+    MPI_Get_accumulate, MPI_Rget_accumulate = Get_accumulate, Rget_accumulate(c_int);
+    MPI_Get_accumulate_c, MPI_Rget_accumulate_c = Get_accumulate_c, Rget_accumulate_c(Count);
+}

@@ -1,0 +1,245 @@
+//! Operations on one element: fetch-and-op, compare-and-swap (MPI-5.0 §12.3.4).
+
+use core::ffi::c_int;
+
+use strait::{Error, Integer, Number, Op, WindowError};
+
+use super::basic::{Basic, Kind, by_kind};
+use super::combine::Combination;
+use super::errors::{Refusal, call};
+use super::host;
+use super::ops::{Operation, operation};
+use super::table::Win;
+use super::target::{TargetArgs, There};
+use super::transfer::{readable, writable};
+use crate::abi::{self, Handle};
+use crate::front::host::{Address, Count};
+use crate::front::pack::Elements;
+use crate::front::state::Front;
+
+/// One element at a target, and the program's memory.
+#[derive(Clone, Copy)]
+struct Element {
+    data: Address,
+    result: Address,
+    to: TargetArgs,
+}
+
+/// # Safety
+///
+/// The program guarantees the contract of `MPI_Fetch_and_op`.
+#[inline(always)]
+unsafe fn fetch_and_op(
+    front: &Front,
+    win: &Win,
+    element: Element,
+    op: Handle,
+) -> Result<(), Refusal> {
+    let Element { data, result, to } = element;
+    if to.rank == abi::PROC_NULL {
+        return Ok(());
+    }
+    let basic = front.windows.basics.find(front, to.datatype)?;
+    let Some(operation) = operation(op) else {
+        return Err(Refusal::Class(abi::windows::ERR_OP));
+    };
+    let there = to.locate(front, win)?;
+    if let Operation::Known(op) = operation {
+        // SAFETY: the program passes places of one element each.
+        let done = unsafe {
+            by_kind!(
+                basic.kind,
+                fetch(win, (data, result), &there, op),
+                Err(Refusal::Class(abi::ERR_OTHER))
+            )
+        };
+        match done {
+            Err(Refusal::Failed(Error::Window(WindowError::Alignment { .. }))) => {}
+            Err(Refusal::Class(_)) if basic.kind == Kind::Other => {}
+            done => return done,
+        }
+    }
+    // SAFETY: the caller guarantees the same.
+    unsafe { combine(front, win, element, (basic, operation, op), &there) }
+}
+
+/// # Safety
+///
+/// Both addresses are of one element.
+#[inline(always)]
+unsafe fn fetch<T: Number>(
+    win: &Win,
+    (data, result): (Address, Address),
+    there: &There,
+    op: Op,
+) -> Result<(), Refusal> {
+    let operand = match op {
+        Op::NoOp => T::zeroed(),
+        // SAFETY: the caller guarantees it (contract of `fetch`).
+        _ => unsafe { data.cast::<T>().read_unaligned() },
+    };
+    let before = win.window.fetch_and_op(operand, there.target, there.at, op)?;
+    // SAFETY: as above.
+    unsafe { result.cast::<T>().write_unaligned(before) };
+    Ok(())
+}
+
+/// Combines an element that Strait knows no number of.
+///
+/// # Safety
+///
+/// The caller guarantees the contract of [`fetch_and_op`].
+#[inline(never)]
+unsafe fn combine(
+    front: &Front,
+    win: &Win,
+    Element { data, result, to }: Element,
+    (basic, operation, op): (Basic, Operation, Handle),
+    there: &There,
+) -> Result<(), Refusal> {
+    // SAFETY: the program passes places of one element each. The copies live until the end.
+    unsafe {
+        let one = |address| Elements::new(address, 1, to.datatype).copied(front);
+        let mut before = one(result)?;
+        let mut operand = None;
+        let data = match operation {
+            Operation::Known(Op::NoOp) => &[],
+            _ => readable(operand.insert(one(data)?).part()),
+        };
+        let results = Some(writable(before.part()));
+        Combination { operation, op, basic, data, results, there }.perform(front, win)?;
+        before.unpack(there.bytes);
+    }
+    Ok(())
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn MPI_Fetch_and_op(
+    data: Address,
+    result: Address,
+    datatype: Handle,
+    rank: c_int,
+    at: Count,
+    op: Handle,
+    win: Handle,
+) -> c_int {
+    let to = TargetArgs { rank, displacement: at, count: 1, datatype };
+    let element = Element { data, result, to };
+    // SAFETY: the program guarantees the contract of the function in the standard.
+    unsafe {
+        call(
+            win,
+            |front, win| fetch_and_op(front, win, element, op),
+            || host::Fetch_and_op(data, result, datatype, rank, at, op, win),
+        )
+    }
+}
+
+/// # Safety
+///
+/// The addresses are of one element.
+unsafe fn swap<T: Number + Integer + PartialEq>(
+    win: &Win,
+    (data, compare, result): (Address, Address, Address),
+    there: &There,
+) -> Result<(), Refusal> {
+    // SAFETY: the caller guarantees it (contract of `swap`).
+    unsafe {
+        let (new, compare) =
+            (data.cast::<T>().read_unaligned(), compare.cast::<T>().read_unaligned());
+        let before = win.window.compare_and_swap(compare, new, there.target, there.at)?;
+        result.cast::<T>().write_unaligned(before);
+    }
+    Ok(())
+}
+
+/// # Safety
+///
+/// The program guarantees the contract of `MPI_Compare_and_swap`.
+unsafe fn compare_and_swap(
+    front: &Front,
+    win: &Win,
+    Element { data, result, to }: Element,
+    compare: Address,
+) -> Result<(), Refusal> {
+    if to.rank == abi::PROC_NULL {
+        return Ok(());
+    }
+    let basic = front.windows.basics.find(front, to.datatype)?;
+    let there = to.locate(front, win)?;
+    let all = (data, compare, result);
+    // SAFETY: the program passes places of one element each.
+    let done = unsafe {
+        match basic.kind {
+            Kind::I8 => swap::<i8>(win, all, &there),
+            Kind::U8 => swap::<u8>(win, all, &there),
+            Kind::I16 => swap::<i16>(win, all, &there),
+            Kind::U16 => swap::<u16>(win, all, &there),
+            Kind::I32 => swap::<i32>(win, all, &there),
+            Kind::U32 => swap::<u32>(win, all, &there),
+            Kind::I64 => swap::<i64>(win, all, &there),
+            Kind::U64 => swap::<u64>(win, all, &there),
+            Kind::F32 | Kind::F64 => return Err(Refusal::Class(abi::windows::ERR_TYPE)),
+            Kind::Other => return swap_under_lock(front, win, all, &there),
+        }
+    };
+    match done {
+        // SAFETY: as above.
+        Err(Refusal::Failed(Error::Window(WindowError::Alignment { .. }))) => unsafe {
+            swap_under_lock(front, win, all, &there)
+        },
+        done => done,
+    }
+}
+
+/// Compares and swaps bytes, for logical values and odd addresses.
+///
+/// # Safety
+///
+/// The addresses are of one element.
+unsafe fn swap_under_lock(
+    front: &Front,
+    win: &Win,
+    (data, compare, result): (Address, Address, Address),
+    there: &There,
+) -> Result<(), Refusal> {
+    let rank = win.window.group().ranks()[there.target as usize];
+    let mut found = vec![0_u8; there.bytes];
+    // An access to a target that has not been locked yet waits here, without the lock.
+    win.window.get(&mut found, there.target, there.at)?;
+    let _guard = front.accumulate_locks.lock(rank)?;
+    win.window.get(&mut found, there.target, there.at)?;
+    // SAFETY: the caller guarantees it (contract of `swap_under_lock`).
+    unsafe {
+        let element = |address: Address| {
+            core::slice::from_raw_parts(address.cast::<u8>().cast_const(), there.bytes)
+        };
+        if found == element(compare) {
+            win.window.put(element(data), there.target, there.at)?;
+        }
+        result.cast::<u8>().copy_from_nonoverlapping(found.as_ptr(), found.len());
+    }
+    Ok(())
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn MPI_Compare_and_swap(
+    data: Address,
+    compare: Address,
+    result: Address,
+    datatype: Handle,
+    rank: c_int,
+    at: Count,
+    win: Handle,
+) -> c_int {
+    let to = TargetArgs { rank, displacement: at, count: 1, datatype };
+    let element = Element { data, result, to };
+    // SAFETY: the program guarantees the contract of the function in the standard.
+    unsafe {
+        call(
+            win,
+            |front, win| compare_and_swap(front, win, element, compare),
+            || host::Compare_and_swap(data, compare, result, datatype, rank, at, win),
+        )
+    }
+}

@@ -1,0 +1,174 @@
+//! The kinds of numbers that accumulates change.
+
+use core::cell::Cell;
+use core::ffi::c_int;
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use super::errors::Refusal;
+use super::host;
+use super::transfer::is_typed;
+use crate::abi::{self, Handle};
+use crate::front::state::Front;
+use crate::front::types::basic::{Leaf, leaf};
+
+/// A kind of number.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) enum Kind {
+    I8,
+    U8,
+    I16,
+    U16,
+    I32,
+    U32,
+    I64,
+    U64,
+    F32,
+    F64,
+    /// No number that Strait knows: the host combines it under a lock.
+    #[default]
+    Other,
+}
+
+/// A predefined type.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Basic {
+    pub(crate) handle: Handle,
+    pub(crate) kind: Kind,
+    /// Bytes of data of an element.
+    pub(crate) size: usize,
+}
+
+/// Number of places of the small table: a power of two.
+const PLACES: usize = 32;
+
+/// Predefined types that were used before.
+pub(crate) struct BasicCache {
+    places: [Cell<Basic>; PLACES],
+    all: RefCell<HashMap<Handle, Basic>>,
+}
+
+impl Default for BasicCache {
+    fn default() -> Self {
+        Self { places: core::array::from_fn(|_| Cell::default()), all: RefCell::default() }
+    }
+}
+
+#[inline(always)]
+const fn place(handle: Handle) -> usize {
+    let bits = handle as usize;
+    (bits ^ bits >> 6 ^ bits >> 12) % PLACES
+}
+
+impl BasicCache {
+    /// Returns the basic type of a datatype.
+    #[inline(always)]
+    pub(crate) fn find(&self, front: &Front, datatype: Handle) -> Result<Basic, Refusal> {
+        let found = self.places[place(datatype)].get();
+        if found.handle == datatype && found.size > 0 {
+            return Ok(found);
+        }
+        self.find_elsewhere(front, datatype)
+    }
+
+    #[inline(never)]
+    fn find_elsewhere(&self, front: &Front, datatype: Handle) -> Result<Basic, Refusal> {
+        is_typed(datatype)?;
+        if let Some(found) = self.all.borrow().get(&datatype) {
+            self.places[place(datatype)].set(*found);
+            return Ok(*found);
+        }
+        let Leaf { handle, combiner } = leaf(datatype).map_err(Refusal::Reported)?;
+        if handle != datatype
+            && let Some(found) = self.all.borrow().get(&handle)
+        {
+            return Ok(*found);
+        }
+        let size = front.types.find(handle).map_err(Refusal::Reported)?.size;
+        let found = Basic { handle, kind: kind(handle, combiner, size), size };
+        self.all.borrow_mut().insert(handle, found);
+        Ok(found)
+    }
+}
+
+/// Returns the kind of a predefined type.
+fn kind(handle: Handle, combiner: c_int, size: usize) -> Kind {
+    match combiner {
+        abi::COMBINER_F90_INTEGER => signed(size),
+        abi::COMBINER_F90_REAL => float(size),
+        abi::COMBINER_F90_COMPLEX => Kind::Other,
+        _ => of_name(&name(handle), size),
+    }
+}
+
+/// Returns the name of a type. Those of predefined types are the standard's.
+fn name(handle: Handle) -> String {
+    let (mut name, mut length) = ([0_u8; 512], 0);
+    // SAFETY: no host's names are longer, and the results have places.
+    let code = unsafe { host::Type_get_name(handle, name.as_mut_ptr().cast(), &raw mut length) };
+    let name = name.get(..length.max(0) as usize).filter(|_| code == 0).unwrap_or_default();
+    String::from_utf8_lossy(name).into_owned()
+}
+
+fn of_name(name: &str, size: usize) -> Kind {
+    match name.strip_prefix("MPI_").unwrap_or_default() {
+        "SIGNED_CHAR" | "CHAR" | "SHORT" | "INT" | "LONG" | "LONG_LONG" | "LONG_LONG_INT"
+        | "INT8_T" | "INT16_T" | "INT32_T" | "INT64_T" | "AINT" | "OFFSET" | "COUNT" | "WCHAR"
+        | "CHARACTER" | "INTEGER" | "INTEGER1" | "INTEGER2" | "INTEGER4" | "INTEGER8" => {
+            signed(size)
+        }
+        "BYTE" | "PACKED" | "UNSIGNED_CHAR" | "UNSIGNED_SHORT" | "UNSIGNED" | "UNSIGNED_INT"
+        | "UNSIGNED_LONG" | "UNSIGNED_LONG_LONG" | "UINT8_T" | "UINT16_T" | "UINT32_T"
+        | "UINT64_T" => unsigned(size),
+        "FLOAT" | "DOUBLE" | "REAL" | "DOUBLE_PRECISION" | "REAL4" | "REAL8" => float(size),
+        _ => Kind::Other,
+    }
+}
+
+const fn signed(size: usize) -> Kind {
+    match size {
+        1 => Kind::I8,
+        2 => Kind::I16,
+        4 => Kind::I32,
+        8 => Kind::I64,
+        _ => Kind::Other,
+    }
+}
+
+const fn unsigned(size: usize) -> Kind {
+    match size {
+        1 => Kind::U8,
+        2 => Kind::U16,
+        4 => Kind::U32,
+        8 => Kind::U64,
+        _ => Kind::Other,
+    }
+}
+
+const fn float(size: usize) -> Kind {
+    match size {
+        4 => Kind::F32,
+        8 => Kind::F64,
+        _ => Kind::Other,
+    }
+}
+
+/// Calls a function with the type of a kind of number, or evaluates the last argument.
+macro_rules! by_kind {
+    ($kind:expr, $function:ident($($argument:expr),* $(,)?), $other:expr) => {
+        match $kind {
+            Kind::I8 => $function::<i8>($($argument),*),
+            Kind::U8 => $function::<u8>($($argument),*),
+            Kind::I16 => $function::<i16>($($argument),*),
+            Kind::U16 => $function::<u16>($($argument),*),
+            Kind::I32 => $function::<i32>($($argument),*),
+            Kind::U32 => $function::<u32>($($argument),*),
+            Kind::I64 => $function::<i64>($($argument),*),
+            Kind::U64 => $function::<u64>($($argument),*),
+            Kind::F32 => $function::<f32>($($argument),*),
+            Kind::F64 => $function::<f64>($($argument),*),
+            Kind::Other => $other,
+        }
+    };
+}
+pub(crate) use by_kind;

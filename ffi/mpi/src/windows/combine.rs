@@ -1,0 +1,183 @@
+//! Combining numbers of a target with numbers of the origin.
+
+use core::ffi::c_int;
+
+use strait::bytemuck::{self, cast_slice_mut};
+use strait::{Error, Number, Op, WindowError};
+
+use super::basic::{Basic, Kind, by_kind};
+use super::errors::Refusal;
+use super::host;
+use super::ops::Operation;
+use super::table::Win;
+use super::target::There;
+use super::transfer::shape;
+use crate::abi::{self, Handle};
+use crate::front::flat::FlatType;
+use crate::front::state::Front;
+
+/// An accumulate, with an origin that has no gaps.
+pub(crate) struct Combination<'a> {
+    pub(crate) operation: Operation,
+    pub(crate) op: Handle,
+    pub(crate) basic: Basic,
+    /// As long as `there`, or unused: the operation changes nothing.
+    pub(crate) data: &'a [u8],
+    pub(crate) results: Option<&'a mut [u8]>,
+    pub(crate) there: &'a There,
+}
+
+impl Combination<'_> {
+    /// Carries it out, atomically for each element.
+    pub(crate) fn perform(&mut self, front: &Front, win: &Win) -> Result<(), Refusal> {
+        let kind = self.basic.kind;
+        let Operation::Known(op) = self.operation else { return self.under_lock(front, win) };
+        match by_kind!(kind, by_numbers(self, win, op), return self.under_lock(front, win)) {
+            // The host's own types allow any address.
+            Err(Refusal::Failed(Error::Window(WindowError::Alignment { .. }))) => {
+                self.under_lock(front, win)
+            }
+            done => done,
+        }
+    }
+
+    /// Fetches the elements, lets the host combine them, and writes them back, while no other
+    /// accumulate of this kind changes memory of the target.
+    #[inline(never)]
+    fn under_lock(&mut self, front: &Front, win: &Win) -> Result<(), Refusal> {
+        let there = self.there;
+        let rank = win.window.group().ranks()[there.target as usize];
+        let flat = front.types.find(self.basic.handle).map_err(Refusal::Reported)?;
+        // An access to a target that has not been locked yet waits here, without the lock.
+        let mut found = vec![0_u8; there.bytes];
+        read(win, there, &mut found)?;
+        let _guard = front.accumulate_locks.lock(rank)?;
+        read(win, there, &mut found)?;
+        if let Some(results) = &mut self.results {
+            results.copy_from_slice(&found);
+        }
+        match self.operation {
+            Operation::Known(Op::NoOp) => return Ok(()),
+            Operation::Known(Op::Replace) => found.copy_from_slice(self.data),
+            _ => self.reduce(&flat, &mut found)?,
+        }
+        write(win, there, &found)
+    }
+
+    /// Has the host combine elements without gaps between them.
+    fn reduce(&self, flat: &FlatType, found: &mut [u8]) -> Result<(), Refusal> {
+        let count = found.len() / flat.size.max(1);
+        let number = c_int::try_from(count).map_err(|_| Refusal::Class(abi::ERR_COUNT))?;
+        let (mut data, mut result) = (spread(flat, self.data, count), spread(flat, found, count));
+        // SAFETY: both have as many elements as the type needs, aligned for any type.
+        let code = unsafe {
+            let (data, result) = (data.as_mut_ptr().cast(), result.as_mut_ptr().cast());
+            host::Reduce_local(data, result, number, self.basic.handle, self.op)
+        };
+        if code != 0 {
+            return Err(Refusal::Reported(code));
+        }
+        let all: &mut [u8] = cast_slice_mut(&mut result);
+        for ((at, length), place) in places(flat, count).zip(pieces(flat, count)) {
+            found[place..place + length].copy_from_slice(&all[at..at + length]);
+        }
+        Ok(())
+    }
+}
+
+/// Returns the places and lengths of the runs of elements behind each other.
+fn places(flat: &FlatType, count: usize) -> impl Iterator<Item = (usize, usize)> {
+    flat.addresses(0, count)
+}
+
+/// Returns the places of the same runs without gaps.
+fn pieces(flat: &FlatType, count: usize) -> impl Iterator<Item = usize> {
+    flat.addresses(0, count).scan(0, |next, (_, length)| {
+        let place = *next;
+        *next += length;
+        Some(place)
+    })
+}
+
+/// Returns elements as the host has them, from their bytes without gaps.
+fn spread(flat: &FlatType, bytes: &[u8], count: usize) -> Vec<u128> {
+    let extent = usize::try_from(flat.extent).unwrap_or(0).max(flat.size);
+    let mut elements = vec![0_u128; (extent * count).div_ceil(size_of::<u128>())];
+    let all: &mut [u8] = cast_slice_mut(&mut elements);
+    for ((at, length), place) in places(flat, count).zip(pieces(flat, count)) {
+        all[at..at + length].copy_from_slice(&bytes[place..place + length]);
+    }
+    elements
+}
+
+fn read(win: &Win, there: &There, bytes: &mut [u8]) -> Result<(), Refusal> {
+    if there.runs.is_none() {
+        return Ok(win.window.get(bytes, there.target, there.at)?);
+    }
+    let buffers = &mut [std::io::IoSliceMut::new(bytes)];
+    Ok(win.window.get_vectored(buffers, there.target, there.at, shape(there))?)
+}
+
+fn write(win: &Win, there: &There, bytes: &[u8]) -> Result<(), Refusal> {
+    if there.runs.is_none() {
+        return Ok(win.window.put(bytes, there.target, there.at)?);
+    }
+    let data = &[std::io::IoSlice::new(bytes)];
+    Ok(win.window.put_vectored(data, there.target, there.at, shape(there))?)
+}
+
+/// Returns numbers that lie at an odd address.
+fn unaligned<T: Number>(bytes: &[u8]) -> Vec<T> {
+    bytes.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned).collect()
+}
+
+/// Combines numbers that Strait knows.
+fn by_numbers<T: Number>(
+    combination: &mut Combination<'_>,
+    win: &Win,
+    op: Op,
+) -> Result<(), Refusal> {
+    let there = combination.there;
+    if !there.bytes.is_multiple_of(size_of::<T>()) {
+        return Err(Refusal::Class(abi::windows::ERR_TYPE));
+    }
+    let copy: Vec<T>;
+    let data: &[T] = match bytemuck::try_cast_slice(combination.data) {
+        Ok(data) if op != Op::NoOp => data,
+        _ => {
+            copy = match op {
+                Op::NoOp => vec![T::zeroed(); there.bytes / size_of::<T>()],
+                _ => unaligned(combination.data),
+            };
+            &copy
+        }
+    };
+    let Some(bytes) = combination.results.as_deref_mut() else {
+        return change(win, data, None, there, op);
+    };
+    if let Ok(results) = bytemuck::try_cast_slice_mut(bytes) {
+        return change(win, data, Some(results), there, op);
+    }
+    let mut results = vec![T::zeroed(); there.bytes / size_of::<T>()];
+    change(win, data, Some(&mut results), there, op)?;
+    bytes.copy_from_slice(bytemuck::must_cast_slice(&results));
+    Ok(())
+}
+
+fn change<T: Number>(
+    win: &Win,
+    data: &[T],
+    results: Option<&mut [T]>,
+    there: &There,
+    op: Op,
+) -> Result<(), Refusal> {
+    let (window, target, at) = (&win.window, there.target, there.at);
+    Ok(match (results, &there.runs) {
+        (None, None) => window.accumulate(data, target, at, op),
+        (None, Some(_)) => window.accumulate_vectored(&[data], target, at, shape(there), op),
+        (Some(results), None) => window.get_accumulate(data, results, target, at, op),
+        (Some(results), Some(_)) => {
+            window.get_accumulate_vectored(&[data], results, target, at, shape(there), op)
+        }
+    }?)
+}

@@ -1,0 +1,132 @@
+//! Errors of windows: to the window's error handler, with the host's class and our sentence.
+
+use core::ffi::c_int;
+use std::rc::Rc;
+
+use strait::{Error, WindowError};
+
+use super::host;
+use super::pause::Waiting;
+use super::table::Win;
+use crate::abi::{Handle, windows as abi};
+use crate::front::errors;
+use crate::front::helper::inside_host;
+use crate::front::pack::Refused;
+use crate::front::state::{self, Front};
+
+/// The reason why a call did nothing, or failed.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    /// An error of this class.
+    Class(c_int),
+    /// A function of the host failed, and has reported it.
+    Reported(c_int),
+    Failed(Error),
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<WindowError> for Refusal {
+    fn from(error: WindowError) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+impl From<Refused> for Refusal {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::Argument(class) => Self::Class(class),
+            Refused::Reported(code) => Self::Reported(code),
+        }
+    }
+}
+
+/// Returns the host's class of an error of a window.
+const fn class(error: WindowError) -> Option<c_int> {
+    Some(match error {
+        WindowError::Target { .. } => crate::abi::ERR_RANK,
+        WindowError::Bounds { .. } | WindowError::Detached { .. } => abi::ERR_RMA_RANGE,
+        WindowError::Attachments | WindowError::Registration { .. } => abi::ERR_RMA_ATTACH,
+        WindowError::Lengths { .. } => abi::ERR_TYPE,
+        WindowError::Operation { .. } => abi::ERR_OP,
+        WindowError::EpochOpen { .. } | WindowError::NoEpoch { .. } => abi::ERR_RMA_SYNC,
+        _ => return None,
+    })
+}
+
+/// Calls the error handler of a window, and returns the code. The caller holds no lock.
+fn raise(win: Handle, code: c_int) -> c_int {
+    // SAFETY: the window exists: a call on it has just failed.
+    unsafe { host::Win_call_errhandler(win, code) };
+    code
+}
+
+/// Reports why a call failed. The caller holds no lock.
+#[cold]
+#[inline(never)]
+fn report(win: Handle, refusal: &Refusal) -> c_int {
+    match refusal {
+        Refusal::Class(class) => raise(win, *class),
+        Refusal::Reported(code) => *code,
+        Refusal::Failed(error) => {
+            let class = match error {
+                Error::Window(error) => class(*error),
+                _ => None,
+            };
+            let code = match class {
+                Some(class) => errors::code_of_class(class, error),
+                None => errors::code(error),
+            };
+            raise(win, code)
+        }
+    }
+}
+
+/// Makes a call on a window, if it is ours. `by_host` is the host's function with the same
+/// arguments.
+#[inline(always)]
+pub(crate) fn call(
+    win: Handle,
+    act: impl FnOnce(&Front, &Rc<Win>) -> Result<(), Refusal>,
+    by_host: impl Fn() -> c_int,
+) -> c_int {
+    let done = match state::unlocked() {
+        Some(front) => front.windows.find(win).map(|found| act(front, &found)),
+        None => call_locked(win, act),
+    };
+    match done {
+        Some(Ok(())) => 0,
+        Some(Err(refusal)) => report(win, &refusal),
+        None => by_host(),
+    }
+}
+
+/// As [`call`], in a program with several threads that call MPI, or without a front.
+#[cold]
+#[inline(never)]
+fn call_locked(
+    win: Handle,
+    act: impl FnOnce(&Front, &Rc<Win>) -> Result<(), Refusal>,
+) -> Option<Result<(), Refusal>> {
+    let front = state::enter()?;
+    let found = front.windows.find(win)?;
+    let waiting = Waiting::begin(front);
+    Some(act(&waiting, &found))
+}
+
+/// As [`call`], where the host's function may wait for peers.
+#[inline(always)]
+pub(crate) fn call_waiting(
+    win: Handle,
+    act: impl FnOnce(&Front, &Rc<Win>) -> Result<(), Refusal>,
+    by_host: impl Fn() -> c_int,
+) -> c_int {
+    call(win, act, || {
+        let _helper = inside_host();
+        by_host()
+    })
+}

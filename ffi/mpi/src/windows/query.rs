@@ -1,0 +1,85 @@
+//! What a window's program asks of it.
+
+use core::ffi::{c_int, c_void};
+
+use super::errors::{Refusal, call};
+use super::host;
+use super::table::Win;
+use crate::abi::{ERR_RANK, Handle, PROC_NULL, windows as abi};
+use crate::front::host::{Address, Count, Counts, Ints};
+use crate::front::state;
+
+/// The base, size and unit are the carrier's, over the same memory.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn MPI_Win_get_attr(
+    win: Handle,
+    keyval: c_int,
+    value: Address,
+    flag: Ints,
+) -> c_int {
+    // SAFETY: the program guarantees the contract of the function in the standard.
+    unsafe {
+        if (keyval == abi::KEY_FLAVOR || keyval == abi::KEY_MODEL)
+            && let Some(front) = state::enter()
+            && let Some(found) = front.windows.find(win)
+        {
+            let answer = if keyval == abi::KEY_FLAVOR { &found.flavor } else { &found.model };
+            // The program may keep the address as long as the window, which the table keeps.
+            value.cast::<*const c_int>().write(answer);
+            flag.write(1);
+            return 0;
+        }
+        host::Win_get_attr(win, keyval, value, flag)
+    }
+}
+
+/// Returns length, unit and address of a member's memory, as far as loads and stores reach it.
+fn query(win: &Win, rank: c_int) -> Result<(usize, usize, *mut c_void), Refusal> {
+    if win.is_dynamic() {
+        return Err(Refusal::Class(abi::ERR_RMA_FLAVOR));
+    }
+    let mut members = 0..win.units.len() as u32;
+    let target = match rank {
+        // The first member that has memory.
+        PROC_NULL => members.find(|at| {
+            let shape = win.window.shape_of(*at);
+            shape.is_ok_and(|(length, _)| length > 0)
+        }),
+        rank if members.contains(&(rank as u32)) => Some(rank as u32),
+        _ => return Err(Refusal::Class(ERR_RANK)),
+    };
+    let mapped = target.and_then(|target| win.window.mapped(target).zip(Some(target)));
+    Ok(match mapped {
+        Some((part, target)) => {
+            (part.len(), win.units[target as usize], part.as_ptr().cast())
+        }
+        None => (0, 1, core::ptr::null_mut()),
+    })
+}
+
+/// Defines the query for each type of the unit.
+macro_rules! queries {
+    ($($name:ident = $host:ident($unit:ty);)*) => {$(
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name(
+            win: Handle, rank: c_int, size: Counts, unit: *mut $unit, base: Address,
+        ) -> c_int {
+            // SAFETY: the program guarantees the contract of the function in the standard.
+            unsafe {
+                let answer = |win: &Win| {
+                    let (length, width, at) = query(win, rank)?;
+                    size.write(length as Count);
+                    unit.write(width as $unit);
+                    base.cast::<*mut c_void>().write(at);
+                    Ok(())
+                };
+                call(win, |_, win| answer(win), || host::$host(win, rank, size, unit, base))
+            }
+        }
+    )*};
+}
+
+queries! {
+    MPI_Win_shared_query = Win_shared_query(c_int);
+    MPI_Win_shared_query_c = Win_shared_query_c(Count);
+}

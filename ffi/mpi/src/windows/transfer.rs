@@ -1,0 +1,229 @@
+//! Puts and gets (MPI-5.0 §12.3).
+
+use core::ffi::c_int;
+use std::io::{IoSlice, IoSliceMut};
+
+use strait::raw::Part;
+use strait::{Shape, WindowError};
+
+use super::errors::{Refusal, call};
+use super::host;
+use super::table::Win;
+use super::target::{TargetArgs, There};
+use crate::abi::{self, Handle};
+use crate::front::complete::count_host_start;
+use crate::front::host::{Address, Count, Handles};
+use crate::front::pack::{Elements, Memory};
+use crate::front::requests::RequestTable;
+use crate::front::state::Front;
+
+/// # Safety
+///
+/// The memory can be read, and does not change, for as long as the slice is used.
+pub(super) unsafe fn readable<'a>(part: Part) -> &'a [u8] {
+    // SAFETY: the caller guarantees it (contract of `readable`).
+    unsafe { core::slice::from_raw_parts(part.base.as_ptr(), part.length) }
+}
+
+/// # Safety
+///
+/// The memory can be written, and nothing else accesses it, for as long as the slice is used.
+pub(super) unsafe fn writable<'a>(part: Part) -> &'a mut [u8] {
+    // SAFETY: the caller guarantees it (contract of `writable`).
+    unsafe { core::slice::from_raw_parts_mut(part.base.as_ptr(), part.length) }
+}
+
+pub(super) fn same_length(origin: usize, other: usize) -> Result<(), Refusal> {
+    if origin == other { Ok(()) } else { Err(WindowError::Lengths { origin, other }.into()) }
+}
+
+/// Returns whether the program passes a buffer of no type.
+pub(super) fn is_typed(datatype: Handle) -> Result<(), Refusal> {
+    let is_none = datatype == abi::windows::datatype_null();
+    if is_none { Err(Refusal::Class(abi::windows::ERR_TYPE)) } else { Ok(()) }
+}
+
+/// # Safety
+///
+/// The program guarantees the contract of `MPI_Put`.
+#[inline(always)]
+unsafe fn put(front: &Front, win: &Win, origin: &Elements, to: &TargetArgs) -> Result<(), Refusal> {
+    if to.rank == abi::PROC_NULL {
+        return Ok(());
+    }
+    let there = to.locate(front, win)?;
+    if there.runs.is_none()
+        && let Some(part) = origin.whole(front)
+        && part.length == there.bytes
+    {
+        // SAFETY: the program passes that many bytes (contract of `put`).
+        let data = unsafe { readable(part) };
+        return Ok(win.window.put(data, there.target, there.at)?);
+    }
+    // SAFETY: the caller guarantees the same.
+    unsafe { put_parts(front, win, origin, &there) }
+}
+
+/// # Safety
+///
+/// The caller guarantees the contract of [`put`].
+#[inline(never)]
+unsafe fn put_parts(
+    front: &Front,
+    win: &Win,
+    origin: &Elements,
+    there: &There,
+) -> Result<(), Refusal> {
+    is_typed(origin.datatype)?;
+    // SAFETY: the program passes the elements (contract of `put`).
+    let data: Vec<&[u8]> = unsafe {
+        match &mut origin.memory(front, true)? {
+            Memory::Whole(part) => vec![readable(*part)],
+            Memory::Parts(parts) => parts.iter().map(|part| readable(*part)).collect(),
+            Memory::Packed(copy) => {
+                let data = readable(copy.part());
+                return put_slices(win, &[data], there);
+            }
+        }
+    };
+    put_slices(win, &data, there)
+}
+
+fn put_slices(win: &Win, data: &[&[u8]], there: &There) -> Result<(), Refusal> {
+    same_length(data.iter().map(|data| data.len()).sum(), there.bytes)?;
+    let data: Vec<_> = data.iter().map(|data| IoSlice::new(data)).collect();
+    let shape = shape(there);
+    Ok(win.window.put_vectored(&data, there.target, there.at, shape)?)
+}
+
+/// Returns the runs of a target's memory.
+pub(super) fn shape(there: &There) -> Shape<'_> {
+    match &there.runs {
+        Some(runs) => Shape::Runs(runs),
+        None => Shape::Contiguous { length: there.bytes },
+    }
+}
+
+/// # Safety
+///
+/// The program guarantees the contract of `MPI_Get`.
+#[inline(always)]
+unsafe fn get(front: &Front, win: &Win, origin: &Elements, to: &TargetArgs) -> Result<(), Refusal> {
+    if to.rank == abi::PROC_NULL {
+        return Ok(());
+    }
+    let there = to.locate(front, win)?;
+    if there.runs.is_none()
+        && let Some(part) = origin.whole(front)
+        && part.length == there.bytes
+    {
+        // SAFETY: the program passes that many bytes (contract of `get`).
+        let buffer = unsafe { writable(part) };
+        return Ok(win.window.get(buffer, there.target, there.at)?);
+    }
+    // SAFETY: the caller guarantees the same.
+    unsafe { get_parts(front, win, origin, &there) }
+}
+
+/// # Safety
+///
+/// The caller guarantees the contract of [`get`].
+#[inline(never)]
+unsafe fn get_parts(
+    front: &Front,
+    win: &Win,
+    origin: &Elements,
+    there: &There,
+) -> Result<(), Refusal> {
+    is_typed(origin.datatype)?;
+    // SAFETY: the program passes the elements (contract of `get`).
+    unsafe {
+        match &mut origin.memory(front, false)? {
+            Memory::Whole(part) => get_slices(win, vec![writable(*part)], there),
+            Memory::Parts(parts) => {
+                get_slices(win, parts.iter().map(|part| writable(*part)).collect(), there)
+            }
+            Memory::Packed(copy) => {
+                get_slices(win, vec![writable(copy.part())], there)?;
+                copy.unpack(there.bytes);
+                Ok(())
+            }
+        }
+    }
+}
+
+fn get_slices(win: &Win, buffers: Vec<&mut [u8]>, there: &There) -> Result<(), Refusal> {
+    same_length(buffers.iter().map(|buffer| buffer.len()).sum(), there.bytes)?;
+    let mut buffers: Vec<_> = buffers.into_iter().map(IoSliceMut::new).collect();
+    let shape = shape(there);
+    Ok(win.window.get_vectored(&mut buffers, there.target, there.at, shape)?)
+}
+
+/// Gives the program the request of an operation that is over.
+///
+/// # Safety
+///
+/// The program passes the place of a request.
+pub(super) unsafe fn give_done(request: Handles) -> Result<(), Refusal> {
+    // SAFETY: the caller guarantees it (contract of `give_done`).
+    unsafe { request.write(RequestTable::done()) };
+    Ok(())
+}
+
+/// Defines the functions of puts or gets: blocking, and with a request.
+macro_rules! transfers {
+    ($($name:ident, $rname:ident = $host:ident, $rhost:ident($count:ty) by $act:ident;)*) => {$(
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name(
+            data: Address, count: $count, datatype: Handle, rank: c_int, at: Count,
+            there: $count, type_there: Handle, win: Handle,
+        ) -> c_int {
+            let origin = Elements::new(data, count.into(), datatype);
+            let to = TargetArgs {
+                rank, displacement: at, count: there.into(), datatype: type_there,
+            };
+            // SAFETY: the program guarantees the contract of the function in the standard.
+            unsafe {
+                call(
+                    win,
+                    |front, win| $act(front, win, &origin, &to),
+                    || host::$host(data, count, datatype, rank, at, there, type_there, win),
+                )
+            }
+        }
+
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $rname(
+            data: Address, count: $count, datatype: Handle, rank: c_int, at: Count,
+            there: $count, type_there: Handle, win: Handle, request: Handles,
+        ) -> c_int {
+            let origin = Elements::new(data, count.into(), datatype);
+            let to = TargetArgs {
+                rank, displacement: at, count: there.into(), datatype: type_there,
+            };
+            // SAFETY: the program guarantees the contract of the function in the standard.
+            unsafe {
+                call(
+                    win,
+                    |front, win| {
+                        $act(front, win, &origin, &to)?;
+                        give_done(request)
+                    },
+                    || {
+                        count_host_start(1);
+                        host::$rhost(
+                            data, count, datatype, rank, at, there, type_there, win, request,
+                        )
+                    },
+                )
+            }
+        }
+    )*};
+}
+
+transfers! {
+    MPI_Put, MPI_Rput = Put, Rput(c_int) by put;
+    MPI_Put_c, MPI_Rput_c = Put_c, Rput_c(Count) by put;
+    MPI_Get, MPI_Rget = Get, Rget(c_int) by get;
+    MPI_Get_c, MPI_Rget_c = Get_c, Rget_c(Count) by get;
+}

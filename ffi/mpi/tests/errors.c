@@ -1,0 +1,55 @@
+// Errors reach the handler of the communicator, with the class that the host has for them.
+#include "check.h"
+
+static int called, class;
+
+static void handler(MPI_Comm *comm, int *code, ...) {
+    (void)comm;
+    called++;
+    MPI_Error_class(*code, &class);
+}
+
+int main(int argc, char **argv) {
+    begin(&argc, &argv);
+    MPI_Errhandler errhandler;
+    MPI_Comm comm;
+    MPI_Request request[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+    MPI_Status status[2];
+    int data[8] = {1, 2, 3, 4, 5, 6, 7, 8}, room[8] = {0}, code, other = 1 - rank;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_create_errhandler(handler, &errhandler);
+    MPI_Comm_set_errhandler(comm, errhandler);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, errhandler);
+    if (rank < 2) {
+        // A message that is too long leaves its beginning.
+        MPI_Isend(data, 8, MPI_INT, other, 0, comm, &request[0]);
+        code = MPI_Recv(room, 2, MPI_INT, other, 0, comm, &status[0]);
+        MPI_Wait(&request[0], MPI_STATUS_IGNORE);
+        CHECK(code != MPI_SUCCESS && called == 1 && class == MPI_ERR_TRUNCATE);
+        MPI_Error_class(code, &code);
+        CHECK(code == MPI_ERR_TRUNCATE && room[1] == 2 && room[2] == 0);
+        // In an array the statuses tell which request failed.
+        MPI_Irecv(room, 1, MPI_INT, other, 1, comm, &request[0]);
+        MPI_Irecv(room + 1, 4, MPI_INT, other, 2, comm, &request[1]);
+        MPI_Send(data, 2, MPI_INT, other, 1, comm);
+        MPI_Send(data, 2, MPI_INT, other, 2, comm);
+        code = MPI_Waitall(2, request, status);
+        CHECK(code == MPI_ERR_IN_STATUS && called == 2);
+        CHECK(status[1].MPI_ERROR == MPI_SUCCESS);
+        MPI_Error_class(status[0].MPI_ERROR, &class);
+        CHECK(class == MPI_ERR_TRUNCATE);
+        // Wrong arguments.
+        code = MPI_Send(data, 1, MPI_INT, size, 0, comm);
+        MPI_Error_class(code, &class);
+        CHECK(class == MPI_ERR_RANK && called == 3);
+        code = MPI_Send(data, -1, MPI_INT, other, 0, comm);
+        MPI_Error_class(code, &class);
+        CHECK(class == MPI_ERR_COUNT && called == 4);
+        code = MPI_Isend(data, 1, MPI_INT, other, -5, comm, &request[0]);
+        MPI_Error_class(code, &class);
+        CHECK(class == MPI_ERR_TAG && called == 5);
+    }
+    MPI_Errhandler_free(&errhandler);
+    MPI_Comm_free(&comm);
+    return end();
+}

@@ -1,0 +1,41 @@
+// Threads that send and receive at once, at the level MPI_THREAD_MULTIPLE.
+#include "check.h"
+#include <pthread.h>
+
+enum { THREADS = 4, TURNS = 300 };
+
+static void *work(void *argument) {
+    int number = (int)(long)argument, other = 1 - rank;
+    char *out = malloc(40000), *in = malloc(40000);
+    for (int turn = 0; turn < TURNS; turn++) {
+        int n = turn % 50 == 7 ? 40000 : 8 + turn % 90;
+        MPI_Request request[2];
+        fill(out, n, number + turn);
+        MPI_Irecv(in, n, MPI_BYTE, other, number, MPI_COMM_WORLD, &request[0]);
+        if (turn % 3) {
+            MPI_Isend(out, n, MPI_BYTE, other, number, MPI_COMM_WORLD, &request[1]);
+            MPI_Waitall(2, request, MPI_STATUSES_IGNORE);
+        } else {
+            MPI_Send(out, n, MPI_BYTE, other, number, MPI_COMM_WORLD);
+            MPI_Wait(&request[0], MPI_STATUS_IGNORE);
+        }
+        CHECK(is_filled(in, n, number + turn));
+    }
+    free(out), free(in);
+    return NULL;
+}
+
+int main(int argc, char **argv) {
+    int level;
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank), MPI_Comm_size(MPI_COMM_WORLD, &size);
+    alarm(100);
+    if (level == MPI_THREAD_MULTIPLE && rank < 2) {
+        pthread_t thread[THREADS];
+        for (long i = 0; i < THREADS; i++)
+            pthread_create(&thread[i], NULL, work, (void *)i);
+        for (int i = 0; i < THREADS; i++)
+            pthread_join(thread[i], NULL);
+    }
+    return end();
+}

@@ -1,0 +1,74 @@
+//! Making the front for one host: a copy of our library with the host's name, which needs the host.
+//!
+//! A program, or a library that it loads by name, then finds our library in place of the host's,
+//! and the host is loaded with it. The copy differs in strings and in two entries of the dynamic
+//! section alone, so no linker is needed.
+
+use core::error::Error;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use super::elf::{Elf, NEEDED, RPATH, RUNPATH, SONAME, STRING_TABLE};
+use super::host::Host;
+
+/// Marks the room for the names in our library (`ffi/mpi/src/libraries.rs`).
+const MARK: &[u8] = b"strait-mpi: names of the host";
+
+/// Bytes of the room: for the name, and for the path behind it.
+const NAME_ROOM: usize = 256;
+const PATH_ROOM: usize = 4096;
+
+/// Returns the path of the front for a host, which the first call makes.
+pub(super) fn prepare(host: &Host, library: &Path) -> Result<PathBuf, Box<dyn Error>> {
+    let original =
+        fs::read(library).map_err(|error| format!("cannot read {}: {error}", library.display()))?;
+    let made = fill(original, &host.soname, &host.path)
+        .ok_or_else(|| format!("{} is not a library of `strait mpi`", library.display()))?;
+    let folder = cache()?.join(format!("{:016x}", digest(&made)));
+    let front = folder.join(&host.soname);
+    if fs::metadata(&front).is_ok_and(|found| found.len() == made.len() as u64) {
+        return Ok(front);
+    }
+    let failed = |error| format!("cannot write {}: {error}", front.display());
+    fs::create_dir_all(&folder).map_err(failed)?;
+    // Another process may make the same file now: each puts a whole one in its place.
+    let new = folder.join(format!(".{}", std::process::id()));
+    fs::write(&new, made).and_then(|()| fs::rename(&new, &front)).map_err(failed)?;
+    Ok(front)
+}
+
+/// Writes the host's names into our library.
+fn fill(bytes: Vec<u8>, soname: &str, path: &Path) -> Option<Vec<u8>> {
+    let path = path.to_str().filter(|path| path.len() < PATH_ROOM)?;
+    let room = bytes.windows(MARK.len()).position(|window| window == MARK)?;
+    let mut elf = Elf::parse(bytes)?;
+    let table = elf.value(STRING_TABLE)?;
+    let name_at = elf.address(room)?.checked_sub(table)?;
+    let entry =
+        |tags: &[u64]| elf.dynamic().find(|(_, tag, _)| tags.contains(tag)).map(|(at, _, _)| at);
+    let (name_entry, needed_entry) = (entry(&[SONAME])?, entry(&[RUNPATH, RPATH])?);
+    elf.set(name_entry, SONAME, name_at);
+    elf.set(needed_entry, NEEDED, name_at + NAME_ROOM as u64);
+    let places = [(room, soname, NAME_ROOM), (room + NAME_ROOM, path, PATH_ROOM)];
+    for (at, text, length) in places {
+        let place = elf.bytes.get_mut(at..at + length)?;
+        place.fill(0);
+        place.get_mut(..text.len())?.copy_from_slice(text.as_bytes());
+    }
+    Some(elf.bytes)
+}
+
+/// Returns the folder of the copies.
+fn cache() -> Result<PathBuf, Box<dyn Error>> {
+    let base = env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let home = || env::var_os("HOME").map(|home| Path::new(&home).join(".cache"));
+    let base = base.filter(|path| path.is_absolute()).or_else(home);
+    let base = base.ok_or("neither XDG_CACHE_HOME nor HOME names a folder for the front")?;
+    Ok(base.join("strait/mpi"))
+}
+
+/// Returns a number that differs between different files (FNV-1a).
+fn digest(bytes: &[u8]) -> u64 {
+    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
+}

@@ -1,0 +1,231 @@
+//! Runs programs of each MPI through the front: `strait mpi`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::{MPI4PY, MPICH, OPEN_MPI, home, python_source};
+use crate::shell::{Shell, Step};
+use crate::stop::{self, Stop};
+
+/// The limit for one program, in seconds.
+const LIMIT: u32 = 120;
+
+/// The folder of the programs.
+const SOURCE: &str = "ffi/mpi/tests";
+
+/// The programs, with the number of ranks.
+const PROGRAMS: [(&str, &str); 6] = [
+    ("messages", "2"),
+    ("types", "2"),
+    ("communicators", "3"),
+    ("collectives", "2"),
+    ("errors", "2"),
+    ("threads", "2"),
+];
+
+/// The tests of mpi4py on messages, requests and communicators.
+const PYTHON_TESTS: [&str; 4] = ["-itest_p2p", "-itest_request", "-itest_msgzero", "-itest_status"];
+
+/// One MPI, as a host of the front.
+struct Host {
+    home: PathBuf,
+    /// What the compiler is called with.
+    compile: Vec<String>,
+    options: &'static str,
+    environment: &'static [(&'static str, &'static str)],
+}
+
+/// Runs all programs with each host.
+pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
+    let fronts = "build --quiet -p strait-cli -p strait-mpi-mpich -p strait-mpi-standard -p strait-mpi-openmpi";
+    shell.cargo(fronts).run()?;
+    stop::all(vec![
+        ("MPICH", mpich(shell).and_then(|host| programs(shell, &host, "mpich"))),
+        ("MPI-5 ABI", standard(shell).and_then(|host| programs(shell, &host, "standard"))),
+        ("Open MPI", open_mpi(shell).and_then(|host| programs(shell, &host, "openmpi"))),
+        ("Intel MPI", intel(shell).and_then(|host| programs(shell, &host, "intel"))),
+        ("constants", all_constants(shell)),
+        ("a death", mpich(shell).and_then(|host| death(shell, &host))),
+        ("mpi4py", mpi4py(shell)),
+    ])
+}
+
+fn all_constants(shell: &Shell) -> Result<(), Stop> {
+    stop::all(vec![
+        ("MPICH", mpich(shell).and_then(|host| constants(shell, &host, "mpich"))),
+        ("Intel MPI", intel(shell).and_then(|host| constants(shell, &host, "mpich"))),
+        ("MPI-5 ABI", standard(shell).and_then(|host| constants(shell, &host, "standard"))),
+        ("Open MPI", open_mpi(shell).and_then(|host| constants(shell, &host, "openmpi"))),
+    ])
+}
+
+fn mpich(shell: &Shell) -> Result<Host, Stop> {
+    let home = home(shell, MPICH.name, MPICH.packages)?;
+    let compile = vec![home.join("bin/mpicc").display().to_string()];
+    Ok(Host { home, compile, options: "", environment: &[] })
+}
+
+/// MPICH's library with the interface of MPI-5.0.
+fn standard(shell: &Shell) -> Result<Host, Stop> {
+    let host = mpich(shell)?;
+    let folder = shell.target().join("mpi/standard-include");
+    let failed = |error| Stop::io(&folder, &error);
+    fs::create_dir_all(&folder).map_err(failed)?;
+    fs::copy(host.home.join("include/mpi_abi.h"), folder.join("mpi.h")).map_err(failed)?;
+    let library = host.home.join("lib");
+    let compile = vec![
+        "cc".to_owned(),
+        format!("-I{}", folder.display()),
+        format!("-Wl,-rpath,{}", library.display()),
+        format!("-L{}", library.display()),
+        "-l:libmpi_abi.so".to_owned(),
+    ];
+    Ok(Host { compile, ..host })
+}
+
+fn open_mpi(shell: &Shell) -> Result<Host, Stop> {
+    let home = home(shell, "openmpi", OPEN_MPI)?;
+    let compile = vec![home.join("bin/mpicc").display().to_string()];
+    let environment = &[
+        ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
+        ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
+        ("OMPI_MCA_pml", "ob1"),
+    ];
+    Ok(Host { home, compile, options: "--oversubscribe --bind-to none", environment })
+}
+
+fn intel(shell: &Shell) -> Result<Host, Stop> {
+    let home = home(shell, "intel-devel", &["impi-rt", "impi-devel"])?;
+    let (include, library) = (home.join("include"), home.join("lib"));
+    let compile = vec![
+        "cc".to_owned(),
+        format!("-I{}", include.display()),
+        format!("-L{}", library.display()),
+        "-lmpi".to_owned(),
+    ];
+    let environment = &[("I_MPI_FABRICS", "shm"), ("I_MPI_PIN", "0")];
+    Ok(Host { home, compile, options: "", environment })
+}
+
+/// Returns `strait mpi` with the launcher of a host and its options.
+fn launch<'a>(shell: &'a Shell, host: &Host, options: &str) -> Step<'a> {
+    let strait = shell.target().join("debug/strait");
+    let step = shell.step("timeout", &format!("-k 5 {LIMIT}")).arg(strait).arg("mpi");
+    let step = step.arg(host.home.join("bin/mpiexec"));
+    let words = host.options.split_whitespace().chain(options.split_whitespace());
+    let step = words.fold(step, Step::arg);
+    let step = host.environment.iter().fold(step, |step, (name, value)| step.env(name, value));
+    let cache = shell.target().join("mpi/cache");
+    let step = step.env("XDG_CACHE_HOME", cache).env("I_MPI_ROOT", &host.home);
+    step.env("LD_LIBRARY_PATH", host.home.join("lib"))
+}
+
+/// Compares the constants of a binary interface with those of a host's header.
+fn constants(shell: &Shell, host: &Host, interface: &str) -> Result<(), Stop> {
+    let table = shell.read(&format!("ffi/mpi/abi/{interface}.rs"))?;
+    let tests: String = expectations(&table)
+        .into_iter()
+        .map(|(name, value)| format!("    TEST({name}, {value})\n"))
+        .collect();
+    let source = host.home.join(format!("front-constants-{interface}.c"));
+    let program = source.with_extension("");
+    let text = format!(
+        "#include <mpi.h>\n#include <stdio.h>\n#include <stdint.h>\n#define TEST(a, b) if \
+         ((int)(intptr_t)(a) != (int)(b)) puts(#a);\nint main(void) {{\n{tests}    return 0;\n}}\n"
+    );
+    fs::write(&source, text).map_err(|error| Stop::io(&source, &error))?;
+    let (compiler, options) = host.compile.split_first().expect("a compiler");
+    let step = shell.step(compiler, "-w -o").arg(&program).arg(&source);
+    options.iter().fold(step, Step::arg).output()?;
+    let library = host.home.join("lib");
+    let said = shell.step(&program, "").env("LD_LIBRARY_PATH", library).stdout()?;
+    if said.is_empty() {
+        return Ok(());
+    }
+    Err(Stop::Failed(format!("other values in ffi/mpi/abi/{interface}.rs:\n{said}")))
+}
+
+/// Returns the constants of a table, by their names in C, with their values.
+fn expectations(table: &str) -> Vec<(String, String)> {
+    // No header has the first, and only some have the second.
+    const NOT_IN_HEADERS: [&str; 2] = ["FORTRAN_BASE", "ERR_PROC_FAILED"];
+    let mut found = Vec::new();
+    let mut lines = table.lines();
+    while let Some(line) = lines.next() {
+        if let Some(rest) = line.strip_prefix("pub(crate) const fn ")
+            && let Some(name) = rest.strip_suffix("() -> Handle {")
+            && let Some(value) = lines.next()
+        {
+            let name = match name {
+                "int64" => "int64_t".to_owned(),
+                name => name.replace("op_", ""),
+            };
+            found.push((format!("MPI_{}", name.to_uppercase()), value.trim().replace('_', "")));
+        } else if let Some(rest) = line.strip_prefix("pub(crate) const ")
+            && let Some((name, value)) = rest.split_once(": c_int = ")
+            && !NOT_IN_HEADERS.contains(&name)
+        {
+            found.push((format!("MPI_{name}"), value.trim_end_matches(';').to_owned()));
+        } else if let Some(value) = line.strip_prefix("pub(crate) const STATUS_BYTES: usize = ") {
+            found.push(("sizeof(MPI_Status)".to_owned(), value.trim_end_matches(';').to_owned()));
+        }
+    }
+    found
+}
+
+/// Compiles a program and returns its path.
+fn compile(shell: &Shell, host: &Host, name: &str, with: &str) -> Result<PathBuf, Stop> {
+    let program = host.home.join(format!("front-{with}-{name}"));
+    let (compiler, options) = host.compile.split_first().expect("a compiler");
+    // The header of Open MPI makes the compiler warn.
+    let step = shell.step(compiler, "-std=gnu11 -O1 -w -o").arg(&program);
+    let step = step.arg(shell.root().join(SOURCE).join(format!("{name}.c")));
+    options.iter().fold(step, Step::arg).arg("-lpthread").output()?;
+    Ok(program)
+}
+
+/// Runs the programs.
+fn programs(shell: &Shell, host: &Host, with: &str) -> Result<(), Stop> {
+    let parts =
+        PROGRAMS.iter().map(|(name, ranks)| (*name, program(shell, host, with, name, ranks)));
+    stop::all(parts.collect())
+}
+
+fn program(shell: &Shell, host: &Host, with: &str, name: &str, ranks: &str) -> Result<(), Stop> {
+    let program = compile(shell, host, name, with)?;
+    let said = launch(shell, host, &format!("-n {ranks}")).arg(program).output()?;
+    let said = String::from_utf8_lossy(&said.stdout);
+    if said.trim() == "well" {
+        return Ok(());
+    }
+    Err(Stop::Failed(format!("the program printed {:?}, not \"well\"", said.trim())))
+}
+
+/// Kills a rank while the others wait for it. Each of them must get an error.
+fn death(shell: &Shell, host: &Host) -> Result<(), Stop> {
+    let program = compile(shell, host, "death", "mpich")?;
+    let known = host.home.join("front-deaths");
+    let _ = fs::remove_file(&known);
+    let job = launch(shell, host, "-disable-auto-cleanup -n 3 setsid -w").arg(program).arg(&known);
+    // The launcher reports the death.
+    let _ = job.output();
+    let count = fs::metadata(&known).map_or(0, |found| found.len());
+    if count == 2 {
+        return Ok(());
+    }
+    Err(Stop::Failed(format!("{count} of 2 ranks got an error after the death of a third")))
+}
+
+/// Runs mpi4py's own tests.
+fn mpi4py(shell: &Shell) -> Result<(), Stop> {
+    let (home, source) = python_source(shell)?;
+    let python = home.join("bin/python");
+    let host = Host { home, compile: Vec::new(), options: "", environment: &[] };
+    let tests = launch(shell, &host, "-n 2").arg(python).arg(tests_of(&source)).arg("-qf");
+    PYTHON_TESTS.into_iter().fold(tests, Step::arg).output().map(drop)
+}
+
+fn tests_of(source: &Path) -> PathBuf {
+    debug_assert!(source.ends_with(MPI4PY.replace("==", "-")), "the source of mpi4py");
+    source.join("test/main.py")
+}
