@@ -14,17 +14,22 @@ const LIMIT: u32 = 120;
 const SOURCE: &str = "ffi/mpi/tests";
 
 /// The programs, with the number of ranks.
-const PROGRAMS: [(&str, &str); 6] = [
+const PROGRAMS: [(&str, &str); 10] = [
     ("messages", "2"),
     ("types", "2"),
     ("communicators", "3"),
     ("collectives", "2"),
     ("errors", "2"),
     ("threads", "2"),
+    ("windows", "3"),
+    ("atomics", "3"),
+    ("window_errors", "2"),
+    ("window_waits", "2"),
 ];
 
-/// The tests of mpi4py on messages, requests and communicators.
-const PYTHON_TESTS: [&str; 4] = ["-itest_p2p", "-itest_request", "-itest_msgzero", "-itest_status"];
+/// The tests of mpi4py on messages, requests, communicators and windows.
+const PYTHON_TESTS: [&str; 6] =
+    ["-itest_p2p", "-itest_request", "-itest_msgzero", "-itest_status", "-itest_rma", "-itest_win"];
 
 /// One MPI, as a host of the front.
 struct Host {
@@ -37,7 +42,8 @@ struct Host {
 
 /// Runs all programs with each host.
 pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
-    let fronts = "build --quiet -p strait-cli -p strait-mpi-mpich -p strait-mpi-standard -p strait-mpi-openmpi";
+    let fronts = "build --quiet -p strait-cli -p strait-mpi-mpich -p strait-mpi-standard \
+                  -p strait-mpi-openmpi";
     shell.cargo(fronts).run()?;
     stop::all(vec![
         ("MPICH", mpich(shell).and_then(|host| programs(shell, &host, "mpich"))),

@@ -50,9 +50,7 @@ fn query(win: &Win, rank: c_int) -> Result<(usize, usize, *mut c_void), Refusal>
     };
     let mapped = target.and_then(|target| win.window.mapped(target).zip(Some(target)));
     Ok(match mapped {
-        Some((part, target)) => {
-            (part.len(), win.units[target as usize], part.as_ptr().cast())
-        }
+        Some((part, target)) => (part.len(), win.units[target as usize], part.as_ptr().cast()),
         None => (0, 1, core::ptr::null_mut()),
     })
 }
