@@ -1,8 +1,8 @@
 //! The kinds of numbers that accumulates change.
 
 use core::cell::Cell;
+use core::cell::RefCell;
 use core::ffi::c_int;
-use std::cell::RefCell;
 use std::collections::HashMap;
 
 use super::errors::Refusal;
@@ -54,6 +54,7 @@ impl Default for BasicCache {
     }
 }
 
+#[allow(clippy::unnecessary_cast, reason = "a handle is a number of another width in MPICH")]
 #[inline(always)]
 const fn place(handle: Handle) -> usize {
     let bits = handle as usize;

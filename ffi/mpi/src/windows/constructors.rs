@@ -240,9 +240,8 @@ unsafe extern "C" fn MPI_Win_free(win: Handles) -> c_int {
         crate::front::host::Group_free(&raw mut group);
         let _waiting = Waiting::begin(front);
         // No call uses the window any more. A member that died has not freed it.
-        match Rc::try_unwrap(found) {
-            Ok(found) => drop(found.window.free()),
-            Err(_) => {}
+        if let Ok(found) = Rc::try_unwrap(found) {
+            drop(found.window.free());
         }
         0
     }

@@ -5,7 +5,7 @@
 //! same way, so they are atomic to each other.
 
 use core::cell::Cell;
-use std::cell::RefCell;
+use core::cell::RefCell;
 use std::rc::Rc;
 
 use strait::{Assert, Error, LockDesign, LockType, Window, World};

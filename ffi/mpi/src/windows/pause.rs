@@ -1,7 +1,7 @@
 //! What a wait of a window does before it sleeps: it lets the host progress, and other threads call
 //! MPI.
 
-use std::cell::RefCell;
+use core::cell::RefCell;
 use std::sync::MutexGuard;
 
 use crate::front::state::{self, Entered};

@@ -1,8 +1,8 @@
 //! The windows that are ours.
 
 use core::cell::Cell;
+use core::cell::RefCell;
 use core::ffi::c_int;
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 

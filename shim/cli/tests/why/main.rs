@@ -5,8 +5,9 @@ mod hangs;
 mod healthy;
 mod tools;
 
+use core::panic::AssertUnwindSafe;
 use core::time::Duration;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::catch_unwind;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 

@@ -12,7 +12,7 @@ use super::{Group, run};
 use crate::{CollectiveError, Error};
 
 impl Group<'_> {
-    /// Combines the vectors of all members, as [`Endpoint::reduce`] does.
+    /// Combines the vectors of all members, as [`crate::Endpoint::reduce`] does.
     ///
     /// ```
     /// # strait::World::run_in_process(4, |world| {
@@ -30,7 +30,7 @@ impl Group<'_> {
     ///
     /// # Errors
     ///
-    /// Fails as [`Endpoint::reduce`] does.
+    /// Fails as [`crate::Endpoint::reduce`] does.
     pub fn reduce<T: NoUninit + AnyBitPattern>(
         &self,
         data: &mut [T],
@@ -41,7 +41,7 @@ impl Group<'_> {
     }
 
     /// Combines the vectors of all members, with the result at all of them, as
-    /// [`Endpoint::allreduce`] does.
+    /// [`crate::Endpoint::allreduce`] does.
     ///
     /// ```
     /// # strait::World::run_in_process(4, |world| {
@@ -57,7 +57,7 @@ impl Group<'_> {
     ///
     /// # Errors
     ///
-    /// Fails as [`Endpoint::reduce`] does.
+    /// Fails as [`crate::Endpoint::reduce`] does.
     pub fn allreduce<T: NoUninit + AnyBitPattern>(
         &self,
         data: &mut [T],
