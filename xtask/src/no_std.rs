@@ -5,6 +5,7 @@
 //! `alloc`, and a linker would accept any C function. Therefore the check also looks at the symbols
 //! that the library leaves undefined.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use object::read::archive::ArchiveFile;
@@ -52,12 +53,12 @@ fn build(shell: &Shell, profile: &str) -> Result<(), Stop> {
     )))
 }
 
-/// Returns the symbols that some member of `library` uses and does not define, sorted.
+/// Returns the symbols that some member of `library` uses and no member defines, sorted.
 fn undefined(library: &Path) -> Result<Vec<String>, Stop> {
     let unreadable = |error: object::Error| Stop::Failed(format!("{}: {error}", library.display()));
     let bytes = std::fs::read(library).map_err(|error| Stop::io(library, &error))?;
     let archive = ArchiveFile::parse(&*bytes).map_err(unreadable)?;
-    let mut found = Vec::new();
+    let (mut found, mut defined) = (Vec::new(), HashSet::new());
     let mut objects = 0;
     for member in archive.members() {
         let member = member.map_err(unreadable)?;
@@ -67,13 +68,20 @@ fn undefined(library: &Path) -> Result<Vec<String>, Stop> {
         objects += 1;
         let data = member.data(&*bytes).map_err(unreadable)?;
         let object = object::File::parse(data).map_err(unreadable)?;
-        let symbols = object.symbols().filter(ObjectSymbol::is_undefined);
-        found.extend(symbols.filter_map(|symbol| symbol.name().ok().map(str::to_owned)));
+        for symbol in object.symbols() {
+            let Ok(name) = symbol.name() else { continue };
+            if symbol.is_undefined() {
+                found.push(name.to_owned());
+            } else {
+                defined.insert(name.to_owned());
+            }
+        }
     }
     if objects == 0 {
         return Err(Stop::Failed(format!("{} holds no object file", library.display())));
     }
-    found.retain(|symbol| !symbol.is_empty());
+    // Optimized code units of a crate share constants, each under a name that one of them defines.
+    found.retain(|symbol| !symbol.is_empty() && !defined.contains(symbol));
     found.sort();
     found.dedup();
     Ok(found)
