@@ -24,8 +24,8 @@ pub(super) const ABSENT: &str = "absent.json";
 /// The command that downloads what rungs need later.
 const FETCH: &str = "fetch";
 
-/// Time limit of a rung and of the downloads. The longest takes a third of it on two processors that
-/// are not busy otherwise.
+/// Time limit of a rung and of the downloads. The longest takes a third of it on two processors
+/// that are not busy otherwise.
 const LIMIT: Duration = Duration::from_secs(30 * 60);
 
 /// Runs a rung, prints its output when it has ended, and returns its result.
