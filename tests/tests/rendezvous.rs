@@ -10,6 +10,9 @@ use strait::raw::ANY_SOURCE;
 use strait::{ANY_TAG, Error, Fault, Rendezvous, Request, Rtrs, Transfer, Tuning, Vectored, World};
 use strait_core::engine::RequestId;
 use strait_core::layout::SegmentConfig as Shape;
+use strait_core::shm::Slumber;
+use strait_core::sync::Ordering::SeqCst;
+use strait_core::sync::fence;
 use strait_tests::{Arena, Engines, Ranks, in_one_thread, payload};
 
 const LENGTH: usize = 700_001;
@@ -176,6 +179,41 @@ fn a_message_that_goes_on_through_the_ring_gives_its_buffer_back_at_once() {
     job.engines[0].progress().unwrap();
     job.engines[0].detach(send).unwrap();
     assert_eq!(jobs_until(&mut job, receive), [0, 0]);
+}
+
+/// Starts a message from rank 0 to a receive of rank 1, which has met it and computes.
+fn met_and_away() -> Engines {
+    let (rendezvous, transfer) = (Rendezvous::Plain, Transfer::Auto);
+    let mut job = Engines::tuned(Shape::new(2), Tuning { rendezvous, transfer, ..Arena::tuning() });
+    job.receive(1, 0, 0, LENGTH).unwrap();
+    job.send(0, 1, 0, LENGTH).unwrap();
+    job.engines[0].progress().unwrap();
+    job.engines[1].progress().unwrap();
+    job
+}
+
+/// A rank sleeps after a progress call in which nothing moved.
+#[test]
+fn a_sender_whose_receiver_computes_does_not_rest_before_it_moves_the_message() {
+    let mut job = met_and_away();
+    loop {
+        let moved = job.engines[0].progress().unwrap();
+        if job.transfer(0, Ok(())) {
+            break;
+        }
+        assert!(moved, "it rests, and nobody moves the message");
+    }
+}
+
+#[test]
+fn a_rank_that_begins_to_wait_wakes_the_other_side_of_its_message() {
+    let mut job = met_and_away();
+    let segment = job.arena.segment();
+    while job.engines[1].poll_bell().is_some() {}
+    segment.rank_block(0).doorbell.prepare_to_sleep(Slumber::Word, || fence(SeqCst));
+    segment.rank_block(1).liveness.set_inside(true);
+    job.engines[1].tell_partners();
+    assert_eq!(job.engines[1].poll_bell(), Some(0));
 }
 
 #[test]

@@ -59,11 +59,11 @@ impl<M: Memory + Clone> Engine<M> {
     /// Takes the bytes that came for the message `number`, and checks whether it is complete.
     pub(super) fn advance_receiver(&mut self, number: u32) -> Result<bool, ProgressError> {
         let Some(inbound) = self.transfers.receiver(number) else { return Ok(false) };
-        let moved = self.poll_ring(inbound.half.peer())?;
+        let mut moved = self.poll_ring(inbound.half.peer())?;
         let segment = self.segment;
         let Some(inbound) = self.transfers.receiver_mut(number) else { return Ok(moved) };
         let half = &mut inbound.half;
-        half.look_for_peer(segment.rank_block(half.peer()).liveness.is_inside());
+        moved |= half.look_for_peer(segment.rank_block(half.peer()).liveness.is_inside());
         if !half.post_recv(half.home().of(&self.segment))? {
             return Ok(moved);
         }

@@ -140,10 +140,11 @@ impl<M: Memory + Clone> Engine<M> {
             return Ok(false);
         }
         let receiver = &segment.rank_block(outbound.half.peer()).liveness;
-        outbound.half.look_for_peer(receiver.is_inside());
+        let will_move = outbound.half.look_for_peer(receiver.is_inside());
         let descriptor = outbound.half.home().of(&segment);
-        let mut moved = outbound.half.start_send(&segment, descriptor)?;
-        if moved || outbound.half.uses_rtr() {
+        let started = outbound.half.start_send(&segment, descriptor)?;
+        let mut moved = started || will_move;
+        if started || outbound.half.uses_rtr() {
             // A receive that sent an RTR was posted earlier, but `now` may be an older time than
             // that.
             outbound.timing.begin(now);

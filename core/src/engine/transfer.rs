@@ -25,6 +25,27 @@ impl<M: Memory + Clone> Engine<M> {
         Ok(moved)
     }
 
+    /// Wakes the other sides of all large messages under way. Call it when this rank begins to wait
+    /// inside the library ([`crate::layout::Liveness::set_inside`]): a side that sleeps because
+    /// this rank was away has something to move from now on.
+    #[cold]
+    pub fn tell_partners(&mut self) {
+        let mut from = 0;
+        while let Some(number) = self.transfers.next_sender(from) {
+            from = number + 1;
+            if let Some(peer) = self.transfers.sender(number).map(|outbound| outbound.half.peer()) {
+                self.notify(peer);
+            }
+        }
+        from = 0;
+        while let Some(number) = self.transfers.next_receiver(from) {
+            from = number + 1;
+            if let Some(peer) = self.transfers.receiver(number).map(|inbound| inbound.half.peer()) {
+                self.notify(peer);
+            }
+        }
+    }
+
     /// Returns whether [`Engine::tell_time`] is worth its cost.
     #[inline(always)]
     #[must_use]

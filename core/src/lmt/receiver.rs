@@ -125,8 +125,12 @@ impl LmtReceiver {
     }
 
     /// Looks whether the sender waits inside the library. Called once in each progress call.
-    pub(crate) fn look_for_peer(&mut self, is_inside: bool) {
+    /// Returns whether this side will soon read the message alone if the sender stays away. It must
+    /// not sleep before that.
+    pub(crate) fn look_for_peer(&mut self, is_inside: bool) -> bool {
         self.away = if is_inside { 0 } else { self.away.saturating_add(1) };
+        let may_claim = self.read_time == ReadTime::SenderAway && self.from.is_some();
+        may_claim && (1..GRACE).contains(&self.away)
     }
 
     /// Claims grains to read from the sender's memory. `is_inside` returns whether the sender

@@ -262,8 +262,12 @@ impl LmtSender {
     }
 
     /// Looks whether the receiver waits inside the library. Called once in each progress call.
-    pub(crate) fn look_for_peer(&mut self, is_inside: bool) {
+    /// Returns whether this side will soon move the message alone if the receiver stays away. It
+    /// must not sleep before that.
+    pub(crate) fn look_for_peer(&mut self, is_inside: bool) -> bool {
         self.away = if is_inside { 0 } else { self.away.saturating_add(1) };
+        let may_claim = self.adapts && !self.withdrawn && self.answer.is_some();
+        may_claim && (1..GRACE).contains(&self.away)
     }
 
     /// Claims grains to write to the receiver's memory. `is_inside` returns whether the receiver

@@ -189,6 +189,10 @@ impl World {
             }
             if inside.is_none() && self.lock_progress().is_transferring() {
                 inside = InsideMark::enter(&segment.rank_block(self.rank).liveness);
+                if inside.is_some() {
+                    // A partner may sleep because this rank was away. It moves from now on.
+                    self.lock_progress().tell_partners();
+                }
             }
             self.with_baselines(Baselines::hurry);
             let next = match self.progress()? {
