@@ -3,10 +3,10 @@
 //! A communicator that is not in the table is the host's: an intercommunicator, one of a session,
 //! one with a process that is not in `MPI_COMM_WORLD`, or one that the host made for itself.
 
+use crate::front::shared::Shared;
 use core::cell::{Cell, RefCell};
 use core::ffi::c_int;
 use std::collections::{HashMap, HashSet};
-use std::rc::Rc;
 
 use strait::{Endpoint, World};
 
@@ -72,9 +72,9 @@ impl Comm {
 
 /// The communicators of ours, by handle, and the contexts in use.
 pub(crate) struct CommTable {
-    world: Rc<Comm>,
-    latest: RefCell<Option<Rc<Comm>>>,
-    all: RefCell<HashMap<Handle, Rc<Comm>>>,
+    world: Shared<Comm>,
+    latest: RefCell<Option<Shared<Comm>>>,
+    all: RefCell<HashMap<Handle, Shared<Comm>>>,
     contexts: RefCell<HashSet<u32>>,
     next_context: Cell<u32>,
 }
@@ -82,10 +82,10 @@ pub(crate) struct CommTable {
 impl CommTable {
     /// Makes the table with the two communicators that every program has.
     pub(crate) fn new(world: Comm, own: Comm) -> Self {
-        let (world, own) = (Rc::new(world), Rc::new(own));
+        let (world, own) = (Shared::new(world), Shared::new(own));
         let contexts = HashSet::from([world.context, own.context]);
         let next = world.context.max(own.context) + 1;
-        let all = [(world.handle, Rc::clone(&world)), (own.handle, own)];
+        let all = [(world.handle, Shared::clone(&world)), (own.handle, own)];
         Self {
             world,
             latest: RefCell::default(),
@@ -97,22 +97,22 @@ impl CommTable {
 
     /// Returns the communicator of a handle, if it is ours.
     #[inline(always)]
-    pub(crate) fn find(&self, handle: Handle) -> Option<Rc<Comm>> {
+    pub(crate) fn find(&self, handle: Handle) -> Option<Shared<Comm>> {
         if handle == abi::comm_world() {
-            return Some(Rc::clone(&self.world));
+            return Some(Shared::clone(&self.world));
         }
         self.find_other(handle)
     }
 
     #[inline(never)]
-    fn find_other(&self, handle: Handle) -> Option<Rc<Comm>> {
+    fn find_other(&self, handle: Handle) -> Option<Shared<Comm>> {
         let mut latest = self.latest.borrow_mut();
         if let Some(comm) = &*latest
             && comm.handle == handle
         {
-            return Some(Rc::clone(comm));
+            return Some(Shared::clone(comm));
         }
-        let found = self.all.borrow().get(&handle).map(Rc::clone);
+        let found = self.all.borrow().get(&handle).cloned();
         if found.is_some() {
             latest.clone_from(&found);
         }
@@ -137,9 +137,16 @@ impl CommTable {
         self.contexts.borrow_mut().remove(&context);
     }
 
+    /// Returns whether nothing but this table refers to a communicator.
+    pub(crate) fn are_only_here(&self) -> bool {
+        *self.latest.borrow_mut() = None;
+        let all = self.all.borrow();
+        all.values().all(|comm| comm.count() == 1 + usize::from(comm.is_same(&self.world)))
+    }
+
     /// Adds a communicator with a reserved context.
     pub(crate) fn add(&self, comm: Comm) {
-        self.all.borrow_mut().insert(comm.handle, Rc::new(comm));
+        self.all.borrow_mut().insert(comm.handle, Shared::new(comm));
     }
 
     /// Forgets a communicator that is about to be freed: the host may use its handle again at once.

@@ -31,6 +31,7 @@ mod recv;
 mod requests;
 mod send;
 mod sendrecv;
+mod shared;
 mod shutdown;
 mod state;
 mod store;

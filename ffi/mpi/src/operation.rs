@@ -1,7 +1,7 @@
 //! Operations of Strait that the program has started.
 
+use crate::front::shared::Shared;
 use core::ffi::c_int;
-use std::rc::Rc;
 
 use strait::raw::{Matched, RawEndpoint as _, RawWorld as _, Unscoped};
 use strait::{ANY_TAG, Error, Status};
@@ -36,7 +36,7 @@ pub(crate) struct Operation {
     pub(crate) unscoped: Unscoped,
     /// Kept until the operation is over. A whole buffer is the program's.
     memory: Memory,
-    pub(crate) comm: Rc<Comm>,
+    pub(crate) comm: Shared<Comm>,
     pub(crate) is_send: bool,
     /// Whether the program cancelled it.
     pub(crate) was_cancelled: bool,
@@ -125,7 +125,7 @@ impl Operation {
     /// The elements stay valid and unchanged until the operation is over, or `mode` is buffered.
     pub(crate) unsafe fn send(
         front: &Front,
-        comm: &Rc<Comm>,
+        comm: &Shared<Comm>,
         mode: SendMode,
         args: &MessageArgs,
     ) -> Result<Self, NotStarted> {
@@ -165,7 +165,7 @@ impl Operation {
     /// The elements stay valid, and nothing else accesses them, until the operation is over.
     pub(crate) unsafe fn recv(
         front: &Front,
-        comm: &Rc<Comm>,
+        comm: &Shared<Comm>,
         args: &MessageArgs,
     ) -> Result<Self, NotStarted> {
         let peer = source(comm, args.peer).ok_or(Refused::Argument(abi::ERR_RANK))?;
@@ -191,7 +191,7 @@ impl Operation {
     /// The caller guarantees the contract of [`Operation::recv`].
     pub(crate) unsafe fn mrecv(
         front: &Front,
-        comm: &Rc<Comm>,
+        comm: &Shared<Comm>,
         matched: &Matched,
         elements: &Elements,
     ) -> Result<Self, NotStarted> {
@@ -209,8 +209,13 @@ impl Operation {
         }
     }
 
-    pub(crate) fn new(unscoped: Unscoped, memory: Memory, comm: &Rc<Comm>, is_send: bool) -> Self {
-        Self { unscoped, memory, comm: Rc::clone(comm), is_send, was_cancelled: false }
+    pub(crate) fn new(
+        unscoped: Unscoped,
+        memory: Memory,
+        comm: &Shared<Comm>,
+        is_send: bool,
+    ) -> Self {
+        Self { unscoped, memory, comm: Shared::clone(comm), is_send, was_cancelled: false }
     }
 
     /// Returns whether the message is in the program's buffer as it is.

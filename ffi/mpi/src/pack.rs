@@ -1,7 +1,7 @@
 //! The memory of a message: the program's buffer as it is, its parts, or a packed copy.
 
+use crate::front::shared::Shared;
 use core::ptr::NonNull;
-use std::rc::Rc;
 
 use strait::raw::Part;
 
@@ -30,7 +30,7 @@ pub(crate) struct PackedCopy {
     bytes: Vec<u8>,
     base: usize,
     count: usize,
-    flat: Rc<FlatType>,
+    flat: Shared<FlatType>,
 }
 
 /// The elements of a buffer.
@@ -40,7 +40,7 @@ pub(crate) struct Elements {
     pub(crate) count: i64,
     pub(crate) datatype: Handle,
     /// The flat datatype, where the program may have freed the handle.
-    held: Option<Rc<FlatType>>,
+    held: Option<Shared<FlatType>>,
 }
 
 /// The reason why memory cannot be used.
@@ -85,9 +85,9 @@ impl Elements {
         Ok(())
     }
 
-    fn flat(&self, front: &Front) -> Result<Rc<FlatType>, Refused> {
+    fn flat(&self, front: &Front) -> Result<Shared<FlatType>, Refused> {
         match &self.held {
-            Some(flat) => Ok(Rc::clone(flat)),
+            Some(flat) => Ok(Shared::clone(flat)),
             None => front.types.find(self.datatype).map_err(Refused::Reported),
         }
     }

@@ -1,7 +1,7 @@
 //! Persistent requests (MPI-5.0 §3.9).
 
+use crate::front::shared::Shared;
 use core::ffi::c_int;
-use std::rc::Rc;
 
 use super::comms::Comm;
 use super::host::{self, Address, Count, Handles};
@@ -17,7 +17,7 @@ pub(crate) struct Persistent {
     args: MessageArgs,
     /// `None`: a receive.
     mode: Option<SendMode>,
-    comm: Rc<Comm>,
+    comm: Shared<Comm>,
     state: PersistentState,
 }
 

@@ -1,8 +1,8 @@
 //! Probes, and messages that a probe has matched (MPI-5.0 §3.8).
 
+use crate::front::shared::Shared;
 use core::cell::RefCell;
 use core::ffi::c_int;
-use std::rc::Rc;
 
 use strait::raw::{Matched, RawEndpoint as _};
 use strait::{Call, Error, Source, Wait};
@@ -19,7 +19,7 @@ use crate::abi::{self, Handle};
 use crate::front::operation::MessageArgs;
 
 /// A matched message, and the communicator of its probe.
-type Message = (Matched, Rc<Comm>);
+type Message = (Matched, Shared<Comm>);
 
 /// The matched messages that the program has, by slot. A handle is made as that of a request.
 #[derive(Default)]
@@ -28,6 +28,10 @@ pub(crate) struct MessageTable {
 }
 
 impl MessageTable {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.messages.borrow().iter().all(Option::is_none)
+    }
+
     fn add(&self, message: Message) -> Handle {
         let mut messages = self.messages.borrow_mut();
         let free = messages.iter().position(Option::is_none);
@@ -46,7 +50,7 @@ impl MessageTable {
 
 /// The message that a probe looks for.
 struct Wanted {
-    comm: Rc<Comm>,
+    comm: Shared<Comm>,
     peer: u32,
     tag: u32,
 }
@@ -154,7 +158,7 @@ unsafe fn give(
 ) -> c_int {
     let found = Finished::received(&wanted.comm, matched.status());
     // SAFETY: the program passes the place of a message.
-    unsafe { message.write(front.messages.add((matched, Rc::clone(&wanted.comm)))) };
+    unsafe { message.write(front.messages.add((matched, Shared::clone(&wanted.comm)))) };
     complete::write(status, &found)
 }
 
@@ -278,7 +282,7 @@ macro_rules! mrecvs {
                 match begin(elements, message, host) {
                     Err(code) => code,
                     Ok((mut front, operation, args)) => {
-                        let comm = Rc::clone(&operation.comm);
+                        let comm = Shared::clone(&operation.comm);
                         let finished = recv::finish(&mut front, &comm, operation, &args);
                         drop(front);
                         complete::write(status, &finished);

@@ -1,7 +1,7 @@
 //! Receives (MPI-5.0 §3.2.4, §3.7.2).
 
+use crate::front::shared::Shared;
 use core::ffi::c_int;
-use std::rc::Rc;
 
 use strait::raw::{Part, RawEndpoint as _, RawRequests as _};
 use strait::{Call, Wait};
@@ -109,7 +109,7 @@ unsafe fn recv(
 /// Waits for a receive.
 pub(crate) fn finish(
     front: &mut Entered,
-    comm: &Rc<Comm>,
+    comm: &Shared<Comm>,
     mut operation: Operation,
     args: &MessageArgs,
 ) -> Finished {

@@ -94,6 +94,12 @@ impl RequestTable {
         self.open.get() > 0 || !self.orphans.borrow().is_empty()
     }
 
+    /// Returns whether the program has ended or freed all its requests.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.borrow().iter().all(|entry| matches!(entry, Entry::Free))
+            && self.orphans.borrow().is_empty()
+    }
+
     /// Calls `act` with the entry of a slot of the table.
     pub(crate) fn with<R>(&self, slot: u32, act: impl FnOnce(&mut Entry) -> R) -> Option<R> {
         let mut entries = self.entries.borrow_mut();

@@ -1,7 +1,7 @@
 //! A send and a receive in one call (MPI-5.0 §3.11).
 
+use crate::front::shared::Shared;
 use core::ffi::c_int;
-use std::rc::Rc;
 
 use super::comms::Comm;
 use super::host::{self, Address, Count, Handles};
@@ -23,7 +23,7 @@ struct Halves {
 /// Starts both.
 unsafe fn start(
     front: &Entered,
-    comm: &Rc<Comm>,
+    comm: &Shared<Comm>,
     send: &MessageArgs,
     recv: &MessageArgs,
     mode: SendMode,

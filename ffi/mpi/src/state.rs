@@ -81,6 +81,12 @@ pub(crate) fn set_locked(locked: bool) -> bool {
     before
 }
 
+/// Returns whether calls take the lock.
+#[inline(always)]
+pub(crate) fn is_locked() -> bool {
+    LOCKED.load(Relaxed)
+}
+
 /// Returns the front, if its calls need no lock.
 #[inline(always)]
 pub(crate) fn unlocked() -> Option<&'static Front> {
@@ -129,7 +135,7 @@ fn enter_locked() -> Option<Entered> {
     // SAFETY: the pointer is null or leads to the front, which lives until the program finalises
     // MPI. This thread holds the lock.
     let front = unsafe { front.as_ref() }?;
-    let guard = LOCKED.load(Relaxed).then_some(guard);
+    let guard = is_locked().then_some(guard);
     Some(Entered { front, guard })
 }
 

@@ -3,11 +3,11 @@
 //! A handle names another type as soon as its type is freed. An attribute of each type that we know
 //! tells that: a host deletes it in the call that frees the type.
 
+use crate::front::shared::Shared;
 use core::cell::{Cell, RefCell};
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 use std::collections::HashMap;
-use std::rc::Rc;
 
 use super::flat::FlatType;
 use super::host;
@@ -25,7 +25,7 @@ const PLACES: usize = 64;
 pub(crate) struct TypeCache {
     /// Handles of types without gaps, with the size of an element.
     sizes: [Cell<(Handle, usize)>; PLACES],
-    flat: RefCell<HashMap<Handle, Rc<FlatType>>>,
+    flat: RefCell<HashMap<Handle, Shared<FlatType>>>,
     keyval: Cell<c_int>,
 }
 
@@ -90,17 +90,17 @@ impl TypeCache {
     /// # Errors
     ///
     /// The code of the host's function that failed, which has called the error handler.
-    pub(crate) fn find(&self, datatype: Handle) -> Result<Rc<FlatType>, c_int> {
+    pub(crate) fn find(&self, datatype: Handle) -> Result<Shared<FlatType>, c_int> {
         if let Some(flat) = self.flat.borrow().get(&datatype) {
-            return Ok(Rc::clone(flat));
+            return Ok(Shared::clone(flat));
         }
         let (flat, is_predefined) = contents::flatten(datatype)?;
-        let flat = Rc::new(flat);
+        let flat = Shared::new(flat);
         if is_predefined || self.will_hear_of(datatype) {
             if flat.is_contiguous() {
                 self.sizes[place(datatype)].set((datatype, flat.size));
             }
-            self.flat.borrow_mut().insert(datatype, Rc::clone(&flat));
+            self.flat.borrow_mut().insert(datatype, Shared::clone(&flat));
         }
         Ok(flat)
     }

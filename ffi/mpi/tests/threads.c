@@ -25,17 +25,37 @@ static void *work(void *argument) {
     return NULL;
 }
 
+// Messages of a thread to itself, which wait for nobody: the calls of the threads meet all the time.
+static void *alone(void *argument) {
+    int number = (int)(long)argument;
+    char out[16], in[16];
+    for (int turn = 0; turn < TURNS * 200; turn++) {
+        MPI_Request request[2];
+        fill(out, sizeof out, number + turn);
+        MPI_Irecv(in, sizeof in, MPI_BYTE, rank, number, MPI_COMM_WORLD, &request[0]);
+        MPI_Isend(out, sizeof out, MPI_BYTE, rank, number, MPI_COMM_WORLD, &request[1]);
+        MPI_Waitall(2, request, MPI_STATUSES_IGNORE);
+        CHECK(is_filled(in, sizeof in, number + turn));
+    }
+    return NULL;
+}
+
+static void run(void *(*function)(void *)) {
+    pthread_t thread[THREADS];
+    for (long i = 0; i < THREADS; i++)
+        pthread_create(&thread[i], NULL, function, (void *)i);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(thread[i], NULL);
+}
+
 int main(int argc, char **argv) {
     int level;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank), MPI_Comm_size(MPI_COMM_WORLD, &size);
     alarm(100);
-    if (level == MPI_THREAD_MULTIPLE && rank < 2) {
-        pthread_t thread[THREADS];
-        for (long i = 0; i < THREADS; i++)
-            pthread_create(&thread[i], NULL, work, (void *)i);
-        for (int i = 0; i < THREADS; i++)
-            pthread_join(thread[i], NULL);
-    }
+    if (level == MPI_THREAD_MULTIPLE && rank < 2)
+        run(work);
+    if (level == MPI_THREAD_MULTIPLE && rank == 0)
+        run(alone);
     return end();
 }

@@ -7,7 +7,6 @@
 use core::cell::Cell;
 use core::ffi::{c_int, c_void};
 use core::ptr::{NonNull, null_mut};
-use std::rc::Rc;
 
 use strait::{Error, ErrorKind, Op, Window, WindowBuilder, World};
 
@@ -240,7 +239,7 @@ unsafe extern "C" fn MPI_Win_free(win: Handles) -> c_int {
         crate::front::host::Group_free(&raw mut group);
         let _waiting = Waiting::begin(front);
         // No call uses the window any more. A member that died has not freed it.
-        if let Ok(found) = Rc::try_unwrap(found) {
+        if let Some(found) = found.into_inner() {
             drop(found.window.free());
         }
         0

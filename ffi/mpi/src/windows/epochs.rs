@@ -1,9 +1,9 @@
 //! Active synchronisation: fences, and epochs of groups (MPI-5.0 §12.5.1, §12.5.2).
 
+use crate::front::shared::Shared;
 use core::ffi::c_int;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
-use std::rc::Rc;
 
 use strait::Assert;
 
@@ -66,16 +66,16 @@ unsafe extern "C" fn MPI_Group_free(group: Handles) -> c_int {
 /// # Safety
 ///
 /// The handle is of a group.
-unsafe fn places(win: &Win, group: Handle) -> Result<Rc<[u32]>, Refusal> {
+unsafe fn places(win: &Win, group: Handle) -> Result<Shared<Box<[u32]>>, Refusal> {
     let freed = FREED.load(Relaxed);
     if let Some(named) = &*win.named.borrow()
         && (named.handle, named.freed) == (group, freed)
     {
-        return Ok(Rc::clone(&named.places));
+        return Ok(Shared::clone(&named.places));
     }
     // SAFETY: the caller guarantees the same.
-    let places: Rc<[u32]> = unsafe { translate(win, group) }?.into();
-    let named = NamedGroup { handle: group, freed, places: Rc::clone(&places) };
+    let places = Shared::new(unsafe { translate(win, group) }?.into());
+    let named = NamedGroup { handle: group, freed, places: Shared::clone(&places) };
     *win.named.borrow_mut() = Some(named);
     Ok(places)
 }

@@ -1,7 +1,7 @@
 //! Errors of windows: to the window's error handler, with the host's class and our sentence.
 
+use crate::front::shared::Shared;
 use core::ffi::c_int;
-use std::rc::Rc;
 
 use strait::{Error, WindowError};
 
@@ -91,7 +91,7 @@ fn report(win: Handle, refusal: &Refusal) -> c_int {
 #[inline(always)]
 pub(crate) fn call(
     win: Handle,
-    act: impl FnOnce(&Front, &Rc<Win>) -> Result<(), Refusal>,
+    act: impl FnOnce(&Front, &Shared<Win>) -> Result<(), Refusal>,
     by_host: impl Fn() -> c_int,
 ) -> c_int {
     let done = match state::unlocked() {
@@ -110,19 +110,18 @@ pub(crate) fn call(
 #[inline(never)]
 fn call_locked(
     win: Handle,
-    act: impl FnOnce(&Front, &Rc<Win>) -> Result<(), Refusal>,
+    act: impl FnOnce(&Front, &Shared<Win>) -> Result<(), Refusal>,
 ) -> Option<Result<(), Refusal>> {
-    let front = state::enter()?;
+    let front = Waiting::begin(state::enter()?);
     let found = front.windows.find(win)?;
-    let waiting = Waiting::begin(front);
-    Some(act(&waiting, &found))
+    Some(act(&front, &found))
 }
 
 /// As [`call`], where the host's function may wait for peers.
 #[inline(always)]
 pub(crate) fn call_waiting(
     win: Handle,
-    act: impl FnOnce(&Front, &Rc<Win>) -> Result<(), Refusal>,
+    act: impl FnOnce(&Front, &Shared<Win>) -> Result<(), Refusal>,
     by_host: impl Fn() -> c_int,
 ) -> c_int {
     call(win, act, || {

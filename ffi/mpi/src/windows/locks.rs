@@ -4,9 +4,9 @@
 //! Each process has one lock. A program's accumulates of one type at one place always take the
 //! same way, so they are atomic to each other.
 
+use crate::front::shared::Shared;
 use core::cell::Cell;
 use core::cell::RefCell;
-use std::rc::Rc;
 
 use strait::{Assert, Error, LockDesign, LockType, Window, World};
 
@@ -15,7 +15,7 @@ use super::pause::let_others_go_on;
 /// The locks of all processes, as a window.
 #[derive(Default)]
 pub(crate) struct AccumulateLocks {
-    window: RefCell<Option<Rc<Window<'static>>>>,
+    window: RefCell<Option<Shared<Window<'static>>>>,
     /// Whether a call of this process holds a lock, or waits for it.
     is_busy: Cell<bool>,
 }
@@ -23,7 +23,7 @@ pub(crate) struct AccumulateLocks {
 /// A lock that is held.
 pub(crate) struct AccumulateGuard<'a> {
     locks: &'a AccumulateLocks,
-    window: Rc<Window<'static>>,
+    window: Shared<Window<'static>>,
     rank: u32,
 }
 
@@ -33,7 +33,7 @@ impl AccumulateLocks {
         // SAFETY: the front closes the window before the world ends.
         let world: &'static World = unsafe { &*core::ptr::from_ref(world) };
         let builder = Window::builder(world.endpoint()).locks(LockDesign::TestAndSet);
-        *self.window.borrow_mut() = builder.allocate(1).ok().map(Rc::new);
+        *self.window.borrow_mut() = builder.allocate(1).ok().map(Shared::new);
     }
 
     /// Returns whether there are locks. Without them all windows are the host's.

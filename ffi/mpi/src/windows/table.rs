@@ -1,10 +1,10 @@
 //! The windows that are ours.
 
+use crate::front::shared::Shared;
 use core::cell::Cell;
 use core::cell::RefCell;
 use core::ffi::c_int;
 use std::collections::HashMap;
-use std::rc::Rc;
 
 use strait::Window;
 
@@ -31,7 +31,7 @@ pub(crate) enum Access {
 pub(crate) struct NamedGroup {
     pub(crate) handle: Handle,
     pub(crate) freed: u64,
-    pub(crate) places: Rc<[u32]>,
+    pub(crate) places: Shared<Box<[u32]>>,
 }
 
 /// A window of ours.
@@ -91,38 +91,38 @@ impl Win {
 #[derive(Default)]
 pub(crate) struct WinTable {
     pub(crate) basics: BasicCache,
-    latest: RefCell<Option<Rc<Win>>>,
-    all: RefCell<HashMap<Handle, Rc<Win>>>,
+    latest: RefCell<Option<Shared<Win>>>,
+    all: RefCell<HashMap<Handle, Shared<Win>>>,
 }
 
 impl WinTable {
     /// Returns the window of a handle, if it is ours.
     #[inline(always)]
-    pub(crate) fn find(&self, handle: Handle) -> Option<Rc<Win>> {
+    pub(crate) fn find(&self, handle: Handle) -> Option<Shared<Win>> {
         if let Some(win) = &*self.latest.borrow()
             && win.handle == handle
         {
-            return Some(Rc::clone(win));
+            return Some(Shared::clone(win));
         }
         self.find_other(handle)
     }
 
     #[inline(never)]
-    fn find_other(&self, handle: Handle) -> Option<Rc<Win>> {
-        let found = self.all.borrow().get(&handle).map(Rc::clone)?;
-        *self.latest.borrow_mut() = Some(Rc::clone(&found));
+    fn find_other(&self, handle: Handle) -> Option<Shared<Win>> {
+        let found = self.all.borrow().get(&handle).cloned()?;
+        *self.latest.borrow_mut() = Some(Shared::clone(&found));
         Some(found)
     }
 
     pub(crate) fn add(&self, win: Win) {
-        self.all.borrow_mut().insert(win.handle, Rc::new(win));
+        self.all.borrow_mut().insert(win.handle, Shared::new(win));
     }
 
     /// Forgets a window that the host has freed. Its handle may be another's already.
-    pub(crate) fn remove(&self, win: &Rc<Win>) {
+    pub(crate) fn remove(&self, win: &Shared<Win>) {
         *self.latest.borrow_mut() = None;
         let mut all = self.all.borrow_mut();
-        if all.get(&win.handle).is_some_and(|found| Rc::ptr_eq(found, win)) {
+        if all.get(&win.handle).is_some_and(|found| found.is_same(win)) {
             all.remove(&win.handle);
         }
     }
