@@ -141,6 +141,7 @@ pub(crate) const fn request_slot(handle: Handle) -> Option<u32> {
 /// Number of requests that there are handles for.
 pub(crate) const REQUESTS: u32 = REQUESTS_END as u32 - 1;
 
+pub(crate) const IN_PLACE: isize = -1;
 /// The address that stands for a status, or an array of them, that the program does not want.
 pub(crate) const STATUS_IGNORE: *mut c_void = core::ptr::without_provenance_mut(1);
 

@@ -133,6 +133,7 @@ pub(crate) fn load(symbol: fn(&CStr) -> *mut c_void) -> Result<(), &'static str>
     reserve()
 }
 
+pub(crate) const IN_PLACE: isize = 1;
 /// The address that stands for a status, or an array of them, that the program does not want.
 pub(crate) const STATUS_IGNORE: *mut c_void = core::ptr::without_provenance_mut(0);
 

@@ -8,7 +8,7 @@ use core::cell::{Cell, RefCell};
 use core::ffi::c_int;
 use std::collections::{HashMap, HashSet};
 
-use strait::{Endpoint, World};
+use strait::{Endpoint, Group, World};
 
 use crate::abi::{self, Handle};
 
@@ -19,6 +19,8 @@ pub(crate) struct Comm {
     pub(crate) size: u32,
     /// `None` where ranks are those of the world.
     members: Option<Members>,
+    /// The members, from the first collective operation on.
+    pub(crate) group: RefCell<Option<Group<'static>>>,
 }
 
 /// The ranks of a communicator with other numbers than in the world.
@@ -41,7 +43,7 @@ impl Comm {
             }
             Members { in_world, of_world }
         });
-        Self { handle, context, size, members }
+        Self { handle, context, size, members, group: RefCell::default() }
     }
 
     /// Returns the endpoint of this communicator's context.
@@ -137,6 +139,11 @@ impl CommTable {
         self.contexts.borrow_mut().remove(&context);
     }
 
+    /// Ends all groups. Call it before the world ends.
+    pub(crate) fn end_groups(&self) {
+        self.all.borrow().values().for_each(|comm| *comm.group.borrow_mut() = None);
+    }
+
     /// Returns whether nothing but this table refers to a communicator.
     pub(crate) fn are_only_here(&self) -> bool {
         *self.latest.borrow_mut() = None;
@@ -153,6 +160,7 @@ impl CommTable {
     pub(crate) fn remove(&self, handle: Handle) {
         *self.latest.borrow_mut() = None;
         if let Some(comm) = self.all.borrow_mut().remove(&handle) {
+            *comm.group.borrow_mut() = None;
             self.release(comm.context);
         }
     }

@@ -12,6 +12,7 @@ mod attach;
 mod blocking;
 mod boot;
 mod buffered;
+mod collectives;
 mod comms;
 mod complete;
 mod constructors;

@@ -62,6 +62,7 @@ fn close() {
     let is_quiet = front.requests.is_empty() && front.messages.is_empty();
     debug_assert!(!is_quiet || front.comms.are_only_here(), "a reference was lost or is left");
     front.windows.clear();
+    front.comms.end_groups();
     front.accumulate_locks.close();
     let (mut standing, mut private) = (front.standing.get(), front.private);
     if standing != abi::request_null() {

@@ -1,5 +1,5 @@
-// Operations of ours that are open while the program is inside a collective function of the host's.
-// A peer enters that function only after it has received the message, or sent its own.
+// Operations of ours that are open while the program is inside a collective operation, of ours or of
+// the host. A peer enters that function only after it has received the message, or sent its own.
 #include "check.h"
 
 #define W MPI_COMM_WORLD

@@ -49,6 +49,14 @@ int main(int argc, char **argv) {
         MPI_Error_class(code, &class);
         CHECK(class == MPI_ERR_TAG && called == 5);
     }
+    // A wrong argument of a collective operation, at all ranks alike. Not every host returns a code
+    // when the handler has returned.
+    called = 0;
+    MPI_Bcast(data, 1, MPI_INT, size, comm);
+    CHECK(called == 1 && class == MPI_ERR_ROOT);
+    // The communicator goes on.
+    code = MPI_Allreduce(data, room, 1, MPI_INT, MPI_SUM, comm);
+    CHECK(code == MPI_SUCCESS && room[0] == size);
     MPI_Errhandler_free(&errhandler);
     MPI_Comm_free(&comm);
     return end();

@@ -40,6 +40,42 @@ static void *alone(void *argument) {
     return NULL;
 }
 
+static MPI_Comm comms[THREADS];
+static MPI_Op sum;
+
+// An operation of the program may call MPI.
+static void add(void *left, void *right, int *length, MPI_Datatype *type) {
+    int size, own;
+    MPI_Request request[2];
+    char out = 1, in = 0;
+    MPI_Type_size(*type, &size);
+    CHECK(size == sizeof(int));
+    MPI_Comm_rank(MPI_COMM_SELF, &own);
+    MPI_Irecv(&in, 1, MPI_BYTE, 0, 99, MPI_COMM_SELF, &request[0]);
+    MPI_Isend(&out, 1, MPI_BYTE, 0, 99, MPI_COMM_SELF, &request[1]);
+    MPI_Waitall(2, request, MPI_STATUSES_IGNORE);
+    for (int i = 0; i < *length; i++)
+        ((int *)right)[i] += ((int *)left)[i];
+}
+
+// Collective operations of each thread in a communicator of its own, beside messages.
+static void *together(void *argument) {
+    int number = (int)(long)argument, other = (rank + 1) % size, before = (rank + size - 1) % size;
+    for (int turn = 0; turn < TURNS; turn++) {
+        int own = rank + turn, all = 0, came = 0, root = turn % size;
+        MPI_Request request[2];
+        MPI_Irecv(&came, 1, MPI_INT, before, number, MPI_COMM_WORLD, &request[0]);
+        MPI_Isend(&own, 1, MPI_INT, other, number, MPI_COMM_WORLD, &request[1]);
+        MPI_Allreduce(&own, &all, 1, MPI_INT, turn % 3 ? MPI_SUM : sum, comms[number]);
+        CHECK(all == size * turn + size * (size - 1) / 2);
+        MPI_Bcast(&all, 1, MPI_INT, root, comms[number]);
+        MPI_Barrier(comms[number]);
+        MPI_Waitall(2, request, MPI_STATUSES_IGNORE);
+        CHECK(came == before + turn);
+    }
+    return NULL;
+}
+
 static void run(void *(*function)(void *)) {
     pthread_t thread[THREADS];
     for (long i = 0; i < THREADS; i++)
@@ -57,5 +93,15 @@ int main(int argc, char **argv) {
         run(work);
     if (level == MPI_THREAD_MULTIPLE && rank == 0)
         run(alone);
+    for (int i = 0; i < THREADS; i++)
+        MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]);
+    MPI_Op_create(add, 1, &sum);
+    if (level == MPI_THREAD_MULTIPLE)
+        run(together);
+    else
+        together(0);
+    for (int i = 0; i < THREADS; i++)
+        MPI_Comm_free(&comms[i]);
+    MPI_Op_free(&sum);
     return end();
 }

@@ -14,11 +14,12 @@ const LIMIT: u32 = 120;
 const SOURCE: &str = "ffi/mpi/tests";
 
 /// The programs, with the number of ranks.
-const PROGRAMS: [(&str, &str); 10] = [
+const PROGRAMS: [(&str, &str); 11] = [
     ("messages", "2"),
     ("types", "2"),
     ("communicators", "3"),
     ("collectives", "2"),
+    ("collective_results", "3"),
     ("errors", "2"),
     ("threads", "2"),
     ("windows", "3"),
@@ -172,6 +173,8 @@ fn expectations(table: &str) -> Vec<(String, String)> {
             && !NOT_IN_HEADERS.contains(&name)
         {
             found.push((format!("MPI_{name}"), value.trim_end_matches(';').to_owned()));
+        } else if let Some(value) = line.strip_prefix("pub(crate) const IN_PLACE: isize = ") {
+            found.push(("MPI_IN_PLACE".to_owned(), value.trim_end_matches(';').to_owned()));
         } else if let Some(value) = line.strip_prefix("pub(crate) const STATUS_BYTES: usize = ") {
             found.push(("sizeof(MPI_Status)".to_owned(), value.trim_end_matches(';').to_owned()));
         }
@@ -186,7 +189,7 @@ fn compile(shell: &Shell, host: &Host, name: &str, with: &str) -> Result<PathBuf
     // The header of Open MPI makes the compiler warn.
     let step = shell.step(compiler, "-std=gnu11 -O1 -w -o").arg(&program);
     let step = step.arg(shell.root().join(SOURCE).join(format!("{name}.c")));
-    options.iter().fold(step, Step::arg).arg("-lpthread").output()?;
+    options.iter().fold(step, Step::arg).arg("-lpthread").arg("-ldl").output()?;
     Ok(program)
 }
 

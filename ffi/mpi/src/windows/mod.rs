@@ -26,6 +26,8 @@ mod table;
 mod target;
 mod transfer;
 
+pub(crate) use basic::{Kind, by_kind};
 pub(crate) use locks::AccumulateLocks;
-pub(crate) use pause::before_sleep;
+pub(crate) use ops::{Operation, operation};
+pub(crate) use pause::{Waiting, before_sleep, without_lock};
 pub(crate) use table::WinTable;

@@ -33,6 +33,18 @@ pub(crate) fn before_sleep() -> bool {
     is_locked
 }
 
+/// Calls a function of the program or of the host without the lock of the call that this thread is
+/// in.
+pub(crate) fn without_lock<R>(act: impl FnOnce() -> R) -> R {
+    let is_locked = HELD.with(RefCell::take).is_some();
+    let result = act();
+    if is_locked {
+        let again = state::lock();
+        HELD.with(|place| place.replace(Some(again)));
+    }
+    result
+}
+
 /// A call that may wait in Strait. [`before_sleep`] may let its lock go.
 pub(crate) struct Waiting {
     front: Entered,

@@ -1,0 +1,106 @@
+//! Collective operations (MPI-5.0 §6): those on communicators of ours are Strait's.
+//!
+//! Which operations are Strait's depends on the communicator alone, so it is the same at all
+//! members. A call with a wrong argument goes to the host, whose own check reports it.
+
+use strait::{Error, Group};
+
+use super::comms::Comm;
+use super::complete::inside_host;
+use super::errors;
+use super::state::{self, Front};
+use super::windows::Waiting;
+use crate::abi::Handle;
+use core::ffi::c_int;
+
+mod by_root;
+mod functions;
+mod host;
+mod operator;
+mod reduce;
+mod to_all;
+mod vector;
+
+/// The reason why an operation did nothing, or failed.
+#[derive(Debug)]
+enum Refusal {
+    /// The host's own check finds the wrong argument.
+    Argument,
+    /// A function of the host failed, and has reported it.
+    Reported(c_int),
+    Failed(Error),
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// The members of a communicator, in a call.
+struct Members<'a> {
+    front: &'a Front,
+    group: &'a Group<'static>,
+}
+
+impl Members<'_> {
+    fn count(&self) -> usize {
+        self.group.ranks().len()
+    }
+
+    fn place(&self) -> usize {
+        self.group.place() as usize
+    }
+
+    /// Returns the place of a root, if it exists, and whether it is this process.
+    fn root(&self, root: c_int) -> Result<(u32, bool), Refusal> {
+        match u32::try_from(root) {
+            Ok(root) if (root as usize) < self.count() => Ok((root, root == self.group.place())),
+            _ => Err(Refusal::Argument),
+        }
+    }
+}
+
+/// Makes a collective call. `by_host` is the host's function with the same arguments.
+fn call(
+    comm: Handle,
+    act: impl FnOnce(&Members<'_>) -> Result<(), Refusal>,
+    by_host: impl FnOnce() -> c_int,
+) -> c_int {
+    let Some(front) = state::enter() else { return by_host() };
+    let front = Waiting::begin(front);
+    let Some(found) = front.comms.find(comm) else {
+        drop(front);
+        return inside_host(by_host);
+    };
+    let done = found.with_group(&front.world, |group| act(&Members { front: &front, group }));
+    drop((found, front));
+    match done {
+        Ok(()) => 0,
+        Err(Refusal::Argument) => inside_host(by_host),
+        Err(Refusal::Reported(code)) => code,
+        Err(Refusal::Failed(error)) => errors::report(comm, &error),
+    }
+}
+
+impl Comm {
+    /// Calls `act` with the group of the members.
+    fn with_group(
+        &self,
+        world: &strait::World,
+        act: impl FnOnce(&Group<'static>) -> Result<(), Refusal>,
+    ) -> Result<(), Refusal> {
+        if self.group.borrow().is_none() {
+            // SAFETY: the front drops the group before the world ends.
+            let world: &'static strait::World = unsafe { &*core::ptr::from_ref(world) };
+            let ranks: Vec<u32> =
+                (0..self.size).filter_map(|n| self.in_world(n as c_int)).collect();
+            let group = self.endpoint(world).group(&ranks).map_err(Error::from)?;
+            *self.group.borrow_mut() = Some(group);
+        }
+        match &*self.group.borrow() {
+            Some(group) => act(group),
+            None => Err(Refusal::Argument),
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! The vectors of collective operations: the program's memory where its bytes lie in a row, and a
+//! packed copy otherwise.
+
+use core::ops::Range;
+use core::ptr::NonNull;
+
+use strait::bytemuck::{cast_slice, cast_slice_mut};
+use strait::raw::Part;
+
+use super::Refusal;
+use crate::abi::Handle;
+use crate::front::flat::FlatType;
+use crate::front::host::{Address, Count};
+use crate::front::pack::whole;
+use crate::front::shared::Shared;
+use crate::front::state::Front;
+
+/// An array of numbers of the program, of either kind.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Numbers {
+    Small(*const core::ffi::c_int),
+    Large(*const Count),
+}
+
+impl Numbers {
+    /// Reads a number.
+    ///
+    /// # Safety
+    ///
+    /// The array has that many numbers.
+    pub(super) unsafe fn at(self, place: usize) -> i64 {
+        // SAFETY: the caller guarantees it (contract of `at`).
+        unsafe {
+            match self {
+                Self::Small(numbers) => (*numbers.add(place)).into(),
+                Self::Large(numbers) => *numbers.add(place),
+            }
+        }
+    }
+}
+
+/// Elements of one type, one behind the other.
+struct Elements {
+    base: usize,
+    count: usize,
+    flat: Shared<FlatType>,
+}
+
+impl Elements {
+    fn new(front: &Front, base: usize, count: i64, datatype: Handle) -> Result<Self, Refusal> {
+        let count = usize::try_from(count).map_err(|_| Refusal::Argument)?;
+        let flat = front.types.find(datatype).map_err(Refusal::Reported)?;
+        count.checked_mul(flat.size).ok_or(Refusal::Argument)?;
+        Ok(Self { base, count, flat })
+    }
+
+    fn bytes(&self) -> usize {
+        self.count * self.flat.size
+    }
+
+    fn is_empty(&self) -> bool {
+        self.bytes() == 0
+    }
+
+    /// Returns the address of the bytes, if they lie in a row.
+    fn row(&self) -> Option<usize> {
+        let flat = &*self.flat;
+        let run = match *flat.runs {
+            [run] if self.count == 1 || run.bytes as i64 == flat.extent => run,
+            _ => return None,
+        };
+        Some(self.base.wrapping_add_signed(run.offset as isize))
+    }
+}
+
+/// A vector of bytes.
+pub(super) struct Vector {
+    /// The bytes, in the program's memory or in `copy`.
+    pub(super) part: Part,
+    packed: Option<Packed>,
+}
+
+/// A packed copy, and where its bytes belong.
+struct Packed {
+    copy: Vec<u128>,
+    elements: Vec<Elements>,
+}
+
+/// Returns a part at an address, which may be any if the part is empty.
+fn part(address: usize, length: usize) -> Part {
+    let base = NonNull::new(core::ptr::with_exposed_provenance_mut(address));
+    match base {
+        Some(base) if length > 0 => Part { base, length },
+        _ => Part { base: NonNull::<u128>::dangling().cast(), length: 0 },
+    }
+}
+
+impl Vector {
+    /// A vector without bytes, where the program passes none.
+    pub(super) fn nothing() -> Self {
+        Self { part: part(0, 0), packed: None }
+    }
+
+    /// Returns the bytes of `count` elements.
+    pub(super) fn new(
+        front: &Front,
+        base: Address,
+        count: i64,
+        datatype: Handle,
+    ) -> Result<Self, Refusal> {
+        if let Some(part) = whole(front, base, count, datatype) {
+            return Ok(Self { part, packed: None });
+        }
+        let elements = Elements::new(front, base.expose_provenance(), count, datatype)?;
+        let length = elements.bytes();
+        if elements.is_empty() {
+            return Ok(Self::nothing());
+        }
+        if let Some(at) = elements.row() {
+            return Ok(Self { part: part(at, length), packed: None });
+        }
+        Ok(Self::packed(length, vec![elements]))
+    }
+
+    /// Returns a copy of the bytes, which belong nowhere.
+    ///
+    /// # Safety
+    ///
+    /// The elements can be read.
+    pub(super) unsafe fn copied(&self) -> Self {
+        let copy = Self::packed(self.part.length, Vec::new());
+        // SAFETY: both have that many bytes. The caller guarantees that ours can be read.
+        unsafe {
+            let (from, to) = (self.part.base.as_ptr(), copy.part.base.as_ptr());
+            core::ptr::copy_nonoverlapping(from, to, copy.part.length);
+        }
+        copy
+    }
+
+    fn packed(bytes: usize, elements: Vec<Elements>) -> Self {
+        let mut copy = vec![0_u128; bytes.div_ceil(size_of::<u128>())];
+        let part = part(copy.as_mut_ptr().expose_provenance(), bytes);
+        Self { part, packed: Some(Packed { copy, elements }) }
+    }
+
+    /// Returns the vector at an address that `align` divides: in a copy if it has to be.
+    pub(super) fn aligned(
+        self,
+        front: &Front,
+        align: usize,
+        (base, count, datatype): (Address, i64, Handle),
+    ) -> Result<Self, Refusal> {
+        if self.packed.is_some() || self.part.base.as_ptr().addr().is_multiple_of(align) {
+            return Ok(self);
+        }
+        let elements = Elements::new(front, base.expose_provenance(), count, datatype)?;
+        Ok(Self::packed(self.part.length, vec![elements]))
+    }
+
+    /// Reads what the program sends.
+    ///
+    /// # Safety
+    ///
+    /// The elements can be read.
+    pub(super) unsafe fn load(mut self) -> Self {
+        if let Some(Packed { copy, elements }) = &mut self.packed {
+            let mut rest: &mut [u8] = cast_slice_mut(copy);
+            for (at, length) in elements.iter().flat_map(runs) {
+                let (to, behind) = rest.split_at_mut(length);
+                let from = core::ptr::with_exposed_provenance::<u8>(at);
+                // SAFETY: the caller guarantees that the elements can be read.
+                unsafe { core::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), length) };
+                rest = behind;
+            }
+        }
+        self
+    }
+
+    /// Writes what the program receives.
+    ///
+    /// # Safety
+    ///
+    /// The elements can be written, and nothing else accesses them.
+    pub(super) unsafe fn store(&self) {
+        let Some(Packed { copy, elements }) = &self.packed else { return };
+        let mut rest: &[u8] = cast_slice(copy);
+        for (at, length) in elements.iter().flat_map(runs) {
+            let (from, behind) = rest.split_at(length);
+            let to = core::ptr::with_exposed_provenance_mut::<u8>(at);
+            // SAFETY: the caller guarantees that the elements can be written.
+            unsafe { core::ptr::copy_nonoverlapping(from.as_ptr(), to, length) };
+            rest = behind;
+        }
+    }
+}
+
+/// Returns addresses and lengths of the runs of elements.
+fn runs(elements: &Elements) -> impl Iterator<Item = (usize, usize)> {
+    elements.flat.addresses(elements.base, elements.count)
+}
+
+/// A vector in blocks, one for each member.
+pub(super) struct Blocks {
+    pub(super) vector: Vector,
+    /// The range of bytes of each block.
+    pub(super) ranges: Vec<Range<usize>>,
+}
+
+impl Blocks {
+    /// Returns blocks of elements of one type. `offsets` are counted in its extents.
+    ///
+    /// # Safety
+    ///
+    /// Both arrays have a number for each member.
+    pub(super) unsafe fn of_one_type(
+        front: &Front,
+        base: Address,
+        (counts, offsets): (Numbers, Numbers),
+        datatype: Handle,
+        members: usize,
+    ) -> Result<Self, Refusal> {
+        let extent = front.types.find(datatype).map_err(Refusal::Reported)?.extent;
+        let all = (0..members).map(|place| {
+            // SAFETY: the caller guarantees it (contract of `of_one_type`).
+            let (count, offset) = unsafe { (counts.at(place), offsets.at(place)) };
+            let distance = offset.checked_mul(extent).ok_or(Refusal::Argument)?;
+            let at = base.expose_provenance().wrapping_add_signed(distance as isize);
+            Elements::new(front, at, count, datatype)
+        });
+        Ok(Self::new(all.collect::<Result<_, _>>()?))
+    }
+
+    /// Returns blocks of elements of a type for each. `offsets` are in bytes.
+    ///
+    /// # Safety
+    ///
+    /// All arrays have a place for each member.
+    pub(super) unsafe fn of_types(
+        front: &Front,
+        base: Address,
+        (counts, offsets): (Numbers, Numbers),
+        datatypes: *const Handle,
+        members: usize,
+    ) -> Result<Self, Refusal> {
+        let all = (0..members).map(|place| {
+            // SAFETY: the caller guarantees it (contract of `of_types`).
+            let (count, offset, datatype) =
+                unsafe { (counts.at(place), offsets.at(place), *datatypes.add(place)) };
+            let at = base.expose_provenance().wrapping_add_signed(offset as isize);
+            Elements::new(front, at, count, datatype)
+        });
+        Ok(Self::new(all.collect::<Result<_, _>>()?))
+    }
+
+    fn new(all: Vec<Elements>) -> Self {
+        Self::in_place(&all).unwrap_or_else(|| Self::packed(all))
+    }
+
+    /// Returns the blocks where they are, if the bytes of each lie in a row.
+    fn in_place(all: &[Elements]) -> Option<Self> {
+        let filled = || all.iter().filter(|elements| !elements.is_empty());
+        let rows: Option<Vec<usize>> = filled().map(Elements::row).collect();
+        let first = rows?.into_iter().min();
+        let Some(first) = first else {
+            return Some(Self { vector: Vector::nothing(), ranges: vec![0..0; all.len()] });
+        };
+        let range = |elements: &Elements| match elements.row() {
+            Some(at) if !elements.is_empty() => at - first..at - first + elements.bytes(),
+            _ => 0..0,
+        };
+        let ranges: Vec<_> = all.iter().map(range).collect();
+        let length = ranges.iter().map(|range| range.end).max().unwrap_or(0);
+        Some(Self { vector: Vector { part: part(first, length), packed: None }, ranges })
+    }
+
+    fn packed(all: Vec<Elements>) -> Self {
+        let mut end = 0;
+        let range = |elements: &Elements| {
+            let start = end;
+            end += elements.bytes();
+            start..end
+        };
+        let ranges: Vec<_> = all.iter().map(range).collect();
+        Self { vector: Vector::packed(end, all), ranges }
+    }
+
+    /// As [`Vector::load`].
+    ///
+    /// # Safety
+    ///
+    /// The caller guarantees the contract of that function.
+    pub(super) unsafe fn load(mut self) -> Self {
+        // SAFETY: the caller guarantees the same.
+        self.vector = unsafe { self.vector.load() };
+        self
+    }
+}
