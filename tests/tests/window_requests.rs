@@ -103,6 +103,9 @@ fn requests_to_the_dead_fail() {
                 }
                 die();
             }
+            // The first put kills the target. No survivor may still wait for it in the fence.
+            let survivors = endpoint.group(&[0, 2]).unwrap();
+            survivors.barrier().unwrap();
             let (data, mut found) = (vec![5_u8; ROOM], vec![0_u8; ROOM]);
             let error = loop {
                 let moved = endpoint.scope(|scope| {
@@ -124,7 +127,8 @@ fn requests_to_the_dead_fail() {
                 scope.rget(&window, &mut found, other, 0).unwrap().wait().unwrap();
             });
             assert_eq!(found, data);
-            endpoint.group(&[0, 2]).unwrap().barrier().unwrap();
+            survivors.barrier().unwrap();
+            drop(survivors);
             assert!(window.free().is_err());
             world.finalize().unwrap();
         });

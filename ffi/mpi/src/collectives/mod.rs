@@ -1,7 +1,7 @@
 //! Collective operations (MPI-5.0 §6): those on communicators of ours are Strait's.
 //!
 //! Which operations are Strait's depends on the communicator alone, so it is the same at all
-//! members. A call with a wrong argument goes to the host, whose own check reports it.
+//! members. A call with a wrong argument goes to the host, and the host's own check reports it.
 
 use strait::{Error, Group};
 
