@@ -117,8 +117,7 @@ fn state(view: &JobView) -> &'static str {
 fn sentence(view: &JobView, cause: &Cause, waiting: &[u32]) -> String {
     match cause {
         Cause::Knot(ranks) => {
-            let calls = ranks.iter().map(|rank| view.ranks[*rank as usize].activity);
-            let calls: Vec<_> = calls.filter_map(call).collect();
+            let calls = calls(view, ranks);
             let all = |call| calls.iter().all(|other| *other == call);
             let why = if all(Call::Recv) {
                 ": each waits for a message that the next has not sent"
@@ -140,6 +139,28 @@ fn sentence(view: &JobView, cause: &Cause, waiting: &[u32]) -> String {
             };
             format!("{} for {}, which {what}:", wait_of(waiting), name(*rank))
         }
+    }
+}
+
+/// Returns the calls in which these ranks wait.
+fn calls(view: &JobView, ranks: &[u32]) -> Vec<Call> {
+    ranks.iter().filter_map(|rank| call(view.ranks[*rank as usize].activity)).collect()
+}
+
+/// Returns what most often ends such a wait of ranks for each other.
+fn remedy(calls: &[Call]) -> &'static str {
+    let all = |call| calls.iter().all(|other| *other == call);
+    let any = |call| calls.contains(&call);
+    if all(Call::Send) {
+        "post the receives before the sends (irecv), or use a combined send and receive"
+    } else if all(Call::WindowLock) {
+        "take the locks in the same order on all ranks"
+    } else if any(Call::Barrier) || any(Call::Collective) {
+        "see that all members call the same collective operations in the same order"
+    } else if any(Call::WindowStart) || any(Call::WindowWait) {
+        "see that each start has a post and each wait a complete, in the same order on both sides"
+    } else {
+        "compare sources, tags and contexts above with the program"
     }
 }
 
@@ -166,8 +187,8 @@ fn advice(view: &JobView, cause: &Cause) -> String {
             let pids: Vec<String> =
                 ranks.iter().map(|rank| view.ranks[*rank as usize].seen.pid.to_string()).collect();
             format!(
-                "compare sources, tags and contexts above with the program; the stacks: for p in \
-                 {}; do gdb -p $p -batch -ex bt; done",
+                "{}; the stacks: for p in {}; do gdb -p $p -batch -ex bt; done",
+                remedy(&calls(view, ranks)),
                 pids.join(" ")
             )
         }
