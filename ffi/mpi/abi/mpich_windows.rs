@@ -23,14 +23,14 @@ pub(crate) const MODE_NOPUT: c_int = 4096;
 pub(crate) const MODE_NOPRECEDE: c_int = 8192;
 pub(crate) const MODE_NOSUCCEED: c_int = 16384;
 
-pub(crate) const KEY_FLAVOR: c_int = 0x6600_0007;
-pub(crate) const KEY_MODEL: c_int = 0x6600_0009;
+pub(crate) const WIN_CREATE_FLAVOR: c_int = 0x66000007;
+pub(crate) const WIN_MODEL: c_int = 0x66000009;
 
-pub(crate) const FLAVOR_CREATE: c_int = 1;
-pub(crate) const FLAVOR_ALLOCATE: c_int = 2;
-pub(crate) const FLAVOR_DYNAMIC: c_int = 3;
-pub(crate) const FLAVOR_SHARED: c_int = 4;
-pub(crate) const UNIFIED: c_int = 2;
+pub(crate) const WIN_FLAVOR_CREATE: c_int = 1;
+pub(crate) const WIN_FLAVOR_ALLOCATE: c_int = 2;
+pub(crate) const WIN_FLAVOR_DYNAMIC: c_int = 3;
+pub(crate) const WIN_FLAVOR_SHARED: c_int = 4;
+pub(crate) const WIN_UNIFIED: c_int = 2;
 
 pub(crate) const ERR_OP: c_int = 9;
 pub(crate) const ERR_TYPE: c_int = 3;

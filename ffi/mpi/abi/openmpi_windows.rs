@@ -38,14 +38,14 @@ pub(crate) const MODE_NOPUT: c_int = 4;
 pub(crate) const MODE_NOSTORE: c_int = 8;
 pub(crate) const MODE_NOSUCCEED: c_int = 16;
 
-pub(crate) const KEY_FLAVOR: c_int = 10;
-pub(crate) const KEY_MODEL: c_int = 11;
+pub(crate) const WIN_CREATE_FLAVOR: c_int = 10;
+pub(crate) const WIN_MODEL: c_int = 11;
 
-pub(crate) const FLAVOR_CREATE: c_int = 1;
-pub(crate) const FLAVOR_ALLOCATE: c_int = 2;
-pub(crate) const FLAVOR_DYNAMIC: c_int = 3;
-pub(crate) const FLAVOR_SHARED: c_int = 4;
-pub(crate) const UNIFIED: c_int = 0;
+pub(crate) const WIN_FLAVOR_CREATE: c_int = 1;
+pub(crate) const WIN_FLAVOR_ALLOCATE: c_int = 2;
+pub(crate) const WIN_FLAVOR_DYNAMIC: c_int = 3;
+pub(crate) const WIN_FLAVOR_SHARED: c_int = 4;
+pub(crate) const WIN_UNIFIED: c_int = 0;
 
 pub(crate) const ERR_OP: c_int = 10;
 pub(crate) const ERR_TYPE: c_int = 3;

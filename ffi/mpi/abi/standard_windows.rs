@@ -23,14 +23,14 @@ pub(crate) const MODE_NOPUT: c_int = 4096;
 pub(crate) const MODE_NOSTORE: c_int = 8192;
 pub(crate) const MODE_NOSUCCEED: c_int = 16384;
 
-pub(crate) const KEY_FLAVOR: c_int = 604;
-pub(crate) const KEY_MODEL: c_int = 605;
+pub(crate) const WIN_CREATE_FLAVOR: c_int = 604;
+pub(crate) const WIN_MODEL: c_int = 605;
 
-pub(crate) const FLAVOR_CREATE: c_int = 311;
-pub(crate) const FLAVOR_ALLOCATE: c_int = 312;
-pub(crate) const FLAVOR_DYNAMIC: c_int = 313;
-pub(crate) const FLAVOR_SHARED: c_int = 314;
-pub(crate) const UNIFIED: c_int = 321;
+pub(crate) const WIN_FLAVOR_CREATE: c_int = 311;
+pub(crate) const WIN_FLAVOR_ALLOCATE: c_int = 312;
+pub(crate) const WIN_FLAVOR_DYNAMIC: c_int = 313;
+pub(crate) const WIN_FLAVOR_SHARED: c_int = 314;
+pub(crate) const WIN_UNIFIED: c_int = 321;
 
 pub(crate) const ERR_OP: c_int = 10;
 pub(crate) const ERR_TYPE: c_int = 3;

@@ -129,7 +129,8 @@ fn launch<'a>(shell: &'a Shell, host: &Host, options: &str) -> Step<'a> {
 
 /// Compares the constants of a binary interface with those of a host's header.
 fn constants(shell: &Shell, host: &Host, interface: &str) -> Result<(), Stop> {
-    let table = shell.read(&format!("ffi/mpi/abi/{interface}.rs"))?;
+    let mut table = shell.read(&format!("ffi/mpi/abi/{interface}.rs"))?;
+    table.push_str(&shell.read(&format!("ffi/mpi/abi/{interface}_windows.rs"))?);
     let tests: String = expectations(&table)
         .into_iter()
         .map(|(name, value)| format!("    TEST({name}, {value})\n"))

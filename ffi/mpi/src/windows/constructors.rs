@@ -118,7 +118,7 @@ fn add(front: &Front, made: Made, handle: Handle, flavor: c_int) {
         group,
         units,
         flavor,
-        model: abi::UNIFIED,
+        model: abi::WIN_UNIFIED,
         access: Access::None.into(),
         is_exposed: false.into(),
         named: None.into(),
@@ -156,7 +156,7 @@ macro_rules! constructors {
                 let create = || host::$create_host(base, size, unit, info, comm, win);
                 let by_host = ByHost { whole: &create, carrier: &|_| create() };
                 let width = width.filter(|_| bytes.is_some());
-                make((comm, width, abi::FLAVOR_CREATE), part, &by_host, win)
+                make((comm, width, abi::WIN_FLAVOR_CREATE), part, &by_host, win)
             }
         }
 
@@ -176,7 +176,7 @@ macro_rules! constructors {
                     host::$create_host(at, size, unit, info, comm, win)
                 };
                 let by_host = ByHost { whole: &whole, carrier: &carrier };
-                make((comm, width, abi::FLAVOR_ALLOCATE), part, &by_host, win)
+                make((comm, width, abi::WIN_FLAVOR_ALLOCATE), part, &by_host, win)
             }
         }
 
@@ -196,7 +196,7 @@ macro_rules! constructors {
                     host::$create_host(at, size, unit, info, comm, win)
                 };
                 let by_host = ByHost { whole: &whole, carrier: &carrier };
-                make((comm, width, abi::FLAVOR_SHARED), part, &by_host, win)
+                make((comm, width, abi::WIN_FLAVOR_SHARED), part, &by_host, win)
             }
         }
     )*};
@@ -216,7 +216,7 @@ unsafe extern "C" fn MPI_Win_create_dynamic(info: Handle, comm: Handle, win: Han
         let create = || host::Win_create_dynamic(info, comm, win);
         let by_host = ByHost { whole: &create, carrier: &|_| create() };
         let part = |builder: WindowBuilder<'_, 'static>| builder.dynamic();
-        make((comm, Some(1), abi::FLAVOR_DYNAMIC), part, &by_host, win)
+        make((comm, Some(1), abi::WIN_FLAVOR_DYNAMIC), part, &by_host, win)
     }
 }
 

@@ -19,11 +19,12 @@ unsafe extern "C" fn MPI_Win_get_attr(
 ) -> c_int {
     // SAFETY: the program guarantees the contract of the function in the standard.
     unsafe {
-        if (keyval == abi::KEY_FLAVOR || keyval == abi::KEY_MODEL)
+        if (keyval == abi::WIN_CREATE_FLAVOR || keyval == abi::WIN_MODEL)
             && let Some(front) = state::enter()
             && let Some(found) = front.windows.find(win)
         {
-            let answer = if keyval == abi::KEY_FLAVOR { &found.flavor } else { &found.model };
+            let is_flavor = keyval == abi::WIN_CREATE_FLAVOR;
+            let answer = if is_flavor { &found.flavor } else { &found.model };
             // The program may keep the address as long as the window, which the table keeps.
             value.cast::<*const c_int>().write(answer);
             flag.write(1);

@@ -55,7 +55,7 @@ pub(crate) struct Win {
 
 impl Win {
     pub(crate) fn is_dynamic(&self) -> bool {
-        self.flavor == abi::FLAVOR_DYNAMIC
+        self.flavor == abi::WIN_FLAVOR_DYNAMIC
     }
 
     /// Returns the place of a rank, if an operation at it is allowed now.
