@@ -71,7 +71,7 @@ pub struct CopyJob {
     pub remote: RemoteBuffer,
     /// Number of bytes to move. The peer's memory is contiguous.
     pub length: usize,
-    pub(crate) ticket: Ticket,
+    pub(crate) ticket: CopyTicket,
 }
 
 impl CopyJob {
@@ -105,7 +105,7 @@ impl CopyJob {
 
 /// The claim behind a job.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ticket {
+pub(crate) struct CopyTicket {
     /// The number of its sender or receiver in the engine.
     pub(crate) half: u32,
     pub(crate) grains: Grains,

@@ -1,8 +1,8 @@
 //! The receiver's half of a large message.
 
 use super::{
-    CopyJob, GRACE, Home, JOB_LEAST, JOB_MOST, JOB_MOST_ALONE, ReadTime, RemoteBuffer, Rtr, RtrAck,
-    SendCookie, Span, Ticket, WireAddress,
+    CopyJob, CopyTicket, GRACE, Home, JOB_LEAST, JOB_MOST, JOB_MOST_ALONE, ReadTime, RemoteBuffer,
+    Rtr, RtrAck, SendCookie, Span, WireAddress,
 };
 use crate::buffer::{Cursor, Direction};
 use crate::shm::{ChunkRequest, Descriptor, Grains, ReceiveCookie};
@@ -162,7 +162,7 @@ impl LmtReceiver {
             local: self.buffer.after(begin),
             remote: from.after(begin),
             length: end - begin,
-            ticket: Ticket { half, grains },
+            ticket: CopyTicket { half, grains },
         }))
     }
 

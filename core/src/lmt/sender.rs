@@ -1,8 +1,8 @@
 //! The sender's half of a large message.
 
 use super::{
-    CopyJob, GRACE, Home, JOB_LEAST, JOB_MOST, JOB_MOST_ALONE, RING_BEGINNING, RING_CLAIM,
-    ReadTime, RemoteBuffer, Rtr, RtrAck, SendCookie, Span, Ticket, Transfer, WireAddress,
+    CopyJob, CopyTicket, GRACE, Home, JOB_LEAST, JOB_MOST, JOB_MOST_ALONE, RING_BEGINNING,
+    RING_CLAIM, ReadTime, RemoteBuffer, Rtr, RtrAck, SendCookie, Span, Transfer, WireAddress,
 };
 use crate::buffer::{Cursor, Direction};
 use crate::layout::Segment;
@@ -295,7 +295,7 @@ impl LmtSender {
             local: self.data.after(begin - self.base),
             remote: to.after(begin),
             length: end - begin,
-            ticket: Ticket { half, grains },
+            ticket: CopyTicket { half, grains },
         }))
     }
 

@@ -2,7 +2,7 @@
 //!
 //! A member takes an exclusive lock if the word says that it is free. It takes a shared lock also
 //! if other members share it: each swap expects the value that the previous one found. A member
-//! that finds the lock held waits, longer each time ([`super::Backoff`]).
+//! that finds the lock held waits, longer each time ([`super::LockBackoff`]).
 
 use super::{Coding, LockState, LockType, WordAccess};
 

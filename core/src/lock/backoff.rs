@@ -2,12 +2,12 @@
 
 /// Exponential backoff: each pause is twice as long as the previous one, up to a limit.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub struct Backoff {
+pub struct LockBackoff {
     next: u32,
     most: u32,
 }
 
-impl Backoff {
+impl LockBackoff {
     /// Creates a backoff of 1 to `most` units. The embedder defines the unit. With a `most` of 1
     /// all pauses are equal.
     #[must_use]
@@ -29,9 +29,9 @@ mod tests {
 
     #[test]
     fn pauses_double_up_to_the_limit() {
-        let mut backoff = Backoff::new(10);
+        let mut backoff = LockBackoff::new(10);
         assert_eq!([(); 6].map(|()| backoff.pause()), [1, 2, 4, 8, 10, 10]);
-        let mut none = Backoff::new(1);
+        let mut none = LockBackoff::new(1);
         assert_eq!([(); 3].map(|()| none.pause()), [1, 1, 1]);
     }
 }

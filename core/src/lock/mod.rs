@@ -21,7 +21,7 @@ mod word;
 mod words;
 
 pub use attempt::{Attempt, AttemptOutcome};
-pub use backoff::Backoff;
+pub use backoff::LockBackoff;
 pub use hybrid::{Hybrid, HybridStep, HybridWord};
 pub use manager::{LockManager, LockMember, LockRequest, UnexpectedRequest};
 pub use mcs::{Mcs, McsRelease, McsStep, McsWord};

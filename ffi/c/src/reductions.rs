@@ -31,7 +31,7 @@ enum Sharing<'call> {
 }
 
 /// A reduction.
-struct Reduction<'call> {
+struct VectorReduction<'call> {
     group: &'call Group<'static>,
     own: DataArg<'call>,
     result: BufferArg<'call>,
@@ -41,7 +41,7 @@ struct Reduction<'call> {
 
 /// A reduction of numbers.
 struct OfNumbers<'call> {
-    reduction: Reduction<'call>,
+    reduction: VectorReduction<'call>,
     op: c_int,
 }
 
@@ -54,7 +54,7 @@ impl ActOnNumbers for OfNumbers<'_> {
     }
 }
 
-impl Reduction<'_> {
+impl VectorReduction<'_> {
     fn call(
         call: &'static str,
         group: HandleArg<'_>,
@@ -64,7 +64,7 @@ impl Reduction<'_> {
         reduction: StructInArg<'_, CReduction>,
     ) -> c_int {
         with(call, group, |group| {
-            Reduction { group, own, result, count, sharing }.perform(reduction)
+            VectorReduction { group, own, result, count, sharing }.perform(reduction)
         })
     }
 
@@ -142,7 +142,7 @@ extern "C" fn strait_reduce(
     root: u32,
 ) -> c_int {
     let sharing = Sharing::Root(root);
-    Reduction::call("strait_reduce", group, (own, result), count, sharing, reduction)
+    VectorReduction::call("strait_reduce", group, (own, result), count, sharing, reduction)
 }
 
 #[unsafe(no_mangle)]
@@ -154,7 +154,7 @@ extern "C" fn strait_allreduce(
     reduction: StructInArg<'_, CReduction>,
 ) -> c_int {
     let sharing = Sharing::All;
-    Reduction::call("strait_allreduce", group, (own, result), count, sharing, reduction)
+    VectorReduction::call("strait_allreduce", group, (own, result), count, sharing, reduction)
 }
 
 #[unsafe(no_mangle)]
@@ -166,7 +166,14 @@ extern "C" fn strait_reduce_scatter_block(
     reduction: StructInArg<'_, CReduction>,
 ) -> c_int {
     let sharing = Sharing::Block;
-    Reduction::call("strait_reduce_scatter_block", group, (own, result), count, sharing, reduction)
+    VectorReduction::call(
+        "strait_reduce_scatter_block",
+        group,
+        (own, result),
+        count,
+        sharing,
+        reduction,
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -180,7 +187,7 @@ extern "C" fn strait_reduce_scatter(
     with("strait_reduce_scatter", group, |open| {
         let counts = counts.slice(CountArg::of(open.ranks().len()))?;
         let (sharing, count) = (Sharing::Blocks(counts), CountArg::of(0));
-        Reduction { group: open, own, result, count, sharing }.perform(reduction)
+        VectorReduction { group: open, own, result, count, sharing }.perform(reduction)
     })
 }
 
@@ -193,7 +200,7 @@ extern "C" fn strait_scan(
     reduction: StructInArg<'_, CReduction>,
 ) -> c_int {
     let sharing = Sharing::Scan;
-    Reduction::call("strait_scan", group, (own, result), count, sharing, reduction)
+    VectorReduction::call("strait_scan", group, (own, result), count, sharing, reduction)
 }
 
 #[unsafe(no_mangle)]
@@ -205,5 +212,5 @@ extern "C" fn strait_exscan(
     reduction: StructInArg<'_, CReduction>,
 ) -> c_int {
     let sharing = Sharing::Exscan;
-    Reduction::call("strait_exscan", group, (own, result), count, sharing, reduction)
+    VectorReduction::call("strait_exscan", group, (own, result), count, sharing, reduction)
 }

@@ -7,7 +7,7 @@ use strait::hca::DeviceChoice;
 use strait::{ErrorKind, World};
 
 use super::comms::{Comm, CommTable};
-use super::host::{self, Address, Handles, Ints};
+use super::host::{self, HandleArray, Ints, Pointer};
 use super::state::{self, Front};
 use super::store::HostStore;
 use super::{libraries, shutdown, windows};
@@ -21,7 +21,7 @@ const CONTEXT_SELF: u32 = 1;
 const STANDING_TAG: c_int = 0;
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn MPI_Init(argc: Ints, argv: Address) -> c_int {
+unsafe extern "C" fn MPI_Init(argc: Ints, argv: Pointer) -> c_int {
     // SAFETY: the program guarantees the contract of the function in the standard.
     let code = unsafe { host::Init(argc, argv) };
     if code == 0 {
@@ -33,7 +33,7 @@ unsafe extern "C" fn MPI_Init(argc: Ints, argv: Address) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn MPI_Init_thread(
     argc: Ints,
-    argv: Address,
+    argv: Pointer,
     required: c_int,
     provided: Ints,
 ) -> c_int {
@@ -149,7 +149,7 @@ fn open(mut world: World, private: Handle) {
 /// Starts the receive that is never matched. To ask for its status makes the host progress.
 fn standing_receive(private: Handle) -> Handle {
     let mut request = abi::request_null();
-    let place: Handles = &raw mut request;
+    let place: HandleArray = &raw mut request;
     let nothing: *mut c_void = null_mut();
     // SAFETY: the receive has no buffer, and the result has a place.
     unsafe {

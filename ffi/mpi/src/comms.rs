@@ -18,13 +18,13 @@ pub(crate) struct Comm {
     pub(crate) context: u32,
     pub(crate) size: u32,
     /// `None` where ranks are those of the world.
-    members: Option<Members>,
+    members: Option<MemberTable>,
     /// The members, from the first collective operation on.
     pub(crate) group: RefCell<Option<Group<'static>>>,
 }
 
 /// The ranks of a communicator with other numbers than in the world.
-struct Members {
+struct MemberTable {
     /// The rank in the world of each rank.
     in_world: Box<[u32]>,
     /// The rank of each rank in the world, or -1.
@@ -41,7 +41,7 @@ impl Comm {
             for (rank, at) in in_world.iter().enumerate() {
                 of_world[*at as usize] = rank as c_int;
             }
-            Members { in_world, of_world }
+            MemberTable { in_world, of_world }
         });
         Self { handle, context, size, members, group: RefCell::default() }
     }

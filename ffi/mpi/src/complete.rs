@@ -8,7 +8,7 @@ use core::ffi::c_int;
 
 use strait::{Call, Wait};
 
-use super::host::{self, Address, Handles, Ints};
+use super::host::{self, HandleArray, Ints, Pointer};
 use super::operation::Finished;
 use super::requests::{DONE, RequestView};
 use super::state::{self, Entered, Front};
@@ -34,7 +34,7 @@ pub(crate) fn count_host_end() {
 
 /// Writes a status, if the program wants it, but not its error. Returns success.
 #[inline(always)]
-pub(crate) fn write(status: Address, finished: &Finished) -> c_int {
+pub(crate) fn write(status: Pointer, finished: &Finished) -> c_int {
     if !abi::is_ignored(status) {
         let from = (finished.source, finished.tag);
         // SAFETY: the program passes the place of a status.
@@ -44,7 +44,7 @@ pub(crate) fn write(status: Address, finished: &Finished) -> c_int {
 }
 
 /// Writes the status of no operation, with success as its error. Returns success.
-pub(crate) fn write_empty(status: Address) -> c_int {
+pub(crate) fn write_empty(status: Pointer) -> c_int {
     if !abi::is_ignored(status) {
         // SAFETY: the program passes the place of a status.
         unsafe { abi::write_error(status, 0) };
@@ -53,7 +53,7 @@ pub(crate) fn write_empty(status: Address) -> c_int {
 }
 
 /// Returns the place of a status of an array, if the program wants it.
-fn status_at(statuses: Address, number: usize) -> Address {
+fn status_at(statuses: Pointer, number: usize) -> Pointer {
     if abi::is_ignored(statuses) {
         return abi::STATUS_IGNORE;
     }
@@ -62,15 +62,15 @@ fn status_at(statuses: Address, number: usize) -> Address {
 
 /// Calls a blocking function of the host's on a communicator of the host's. While operations of
 /// ours are open it starts the operation and makes progress of both.
-pub(crate) fn by_host(host: impl Fn() -> c_int, start: impl Fn(Handles) -> c_int) -> c_int {
+pub(crate) fn by_host(host: impl Fn() -> c_int, start: impl Fn(HandleArray) -> c_int) -> c_int {
     by_host_with_status(host, start, abi::STATUS_IGNORE)
 }
 
 /// As [`by_host`], with a status.
 pub(crate) fn by_host_with_status(
     host: impl Fn() -> c_int,
-    start: impl Fn(Handles) -> c_int,
-    status: Address,
+    start: impl Fn(HandleArray) -> c_int,
+    status: Pointer,
 ) -> c_int {
     if !state::enter().is_some_and(|front| front.requests.has_open()) {
         return host();
@@ -85,7 +85,7 @@ pub(crate) fn by_host_with_status(
 }
 
 /// Waits for a request of the host's, and makes progress of ours.
-unsafe fn wait_for_host(request: Handles, status: Address) -> c_int {
+unsafe fn wait_for_host(request: HandleArray, status: Pointer) -> c_int {
     let Some(mut front) = state::enter().filter(|front| front.requests.has_open()) else {
         // SAFETY: the caller passes the place of a request.
         return unsafe { host::Wait(request, status) };
@@ -99,12 +99,12 @@ unsafe fn wait_for_host(request: Handles, status: Address) -> c_int {
 }
 
 /// What a request that has ended leaves to be done without the lock.
-pub(crate) struct Ended {
+pub(crate) struct EndedRequest {
     comm: Handle,
     finished: Finished,
 }
 
-impl Ended {
+impl EndedRequest {
     /// Calls the error handler if the operation failed, and returns the code.
     fn report(&self) -> c_int {
         self.finished.error.as_ref().map_or(0, |error| errors::report(self.comm, error))
@@ -113,24 +113,24 @@ impl Ended {
 
 /// Returns the communicator of a request.
 fn comm_of(front: &Front, slot: u32) -> Handle {
-    use super::requests::Entry;
-    let of = |entry: &mut Entry| match entry {
-        Entry::One(operation) => Some(operation.comm.handle),
-        Entry::Pair(pair) => Some(pair[1].comm.handle),
-        Entry::Persistent(persistent) => Some(persistent.comm_handle()),
-        Entry::Free => None,
+    use super::requests::RequestEntry;
+    let of = |entry: &mut RequestEntry| match entry {
+        RequestEntry::One(operation) => Some(operation.comm.handle),
+        RequestEntry::Pair(pair) => Some(pair[1].comm.handle),
+        RequestEntry::Persistent(persistent) => Some(persistent.comm_handle()),
+        RequestEntry::Free => None,
     };
     front.requests.with(slot, of).flatten().unwrap_or_else(abi::comm_world)
 }
 
 /// Ends the request of ours at `place`, which is over, and writes its status.
-unsafe fn end(front: &Front, slot: u32, place: Handles, status: Address) -> Ended {
+unsafe fn end(front: &Front, slot: u32, place: HandleArray, status: Pointer) -> EndedRequest {
     let finished = front.requests.report(slot);
     let comm = if finished.error.is_some() { comm_of(front, slot) } else { abi::comm_world() };
     // SAFETY: the program passes the place of a request.
     unsafe { place.write(front.requests.end(slot, *place)) };
     write(status, &finished);
-    Ended { comm, finished }
+    EndedRequest { comm, finished }
 }
 
 /// Waits for a request of ours. Returns false if there is no such request.
@@ -147,7 +147,7 @@ fn wait_for(front: &mut Entered, slot: u32) -> Result<bool, strait::Error> {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn MPI_Wait(request: Handles, status: Address) -> c_int {
+unsafe extern "C" fn MPI_Wait(request: HandleArray, status: Pointer) -> c_int {
     // SAFETY: the program passes the place of a request.
     let handle = unsafe { *request };
     match abi::request_slot(handle) {
@@ -164,7 +164,7 @@ unsafe extern "C" fn MPI_Wait(request: Handles, status: Address) -> c_int {
 }
 
 /// Waits for a request that is not ours.
-unsafe fn wait_for_other(request: Handles, status: Address) -> c_int {
+unsafe fn wait_for_other(request: HandleArray, status: Pointer) -> c_int {
     // SAFETY: the caller passes the place of a request.
     unsafe {
         let is_open = *request != abi::request_null();
@@ -177,7 +177,7 @@ unsafe fn wait_for_other(request: Handles, status: Address) -> c_int {
 }
 
 #[inline(never)]
-unsafe fn wait(request: Handles, slot: u32, status: Address) -> c_int {
+unsafe fn wait(request: HandleArray, slot: u32, status: Pointer) -> c_int {
     let Some(mut front) = state::enter() else { return abi::ERR_REQUEST };
     match wait_for(&mut front, slot) {
         Ok(true) => {
@@ -198,7 +198,7 @@ unsafe fn wait(request: Handles, slot: u32, status: Address) -> c_int {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn MPI_Test(request: Handles, flag: Ints, status: Address) -> c_int {
+unsafe extern "C" fn MPI_Test(request: HandleArray, flag: Ints, status: Pointer) -> c_int {
     // SAFETY: the program guarantees the contract of the function in the standard.
     unsafe {
         let handle = *request;
@@ -246,7 +246,7 @@ pub(crate) fn turn_host(front: Entered, has_found: bool) {
 }
 
 /// Tests a request that is not ours.
-unsafe fn test_other(request: Handles, flag: Ints, status: Address) -> c_int {
+unsafe fn test_other(request: HandleArray, flag: Ints, status: Pointer) -> c_int {
     // SAFETY: the caller passes the places of a request and a flag.
     unsafe {
         let is_open = *request != abi::request_null();

@@ -7,7 +7,7 @@ use strait::{Error, ErrorKind};
 
 use super::host;
 use super::operation::NotStarted;
-use super::pack::Refused;
+use super::pack::ElementsRefused;
 use super::state;
 use crate::abi::{self, Handle};
 
@@ -100,8 +100,8 @@ pub(crate) fn report(comm: Handle, error: &Error) -> c_int {
 pub(crate) fn not_started(comm: Handle, error: NotStarted) -> c_int {
     match error {
         NotStarted::Failed(error) => report(comm, &error),
-        NotStarted::Refused(Refused::Reported(code)) => code,
-        NotStarted::Refused(Refused::Argument(class)) => raise(comm, class),
+        NotStarted::Refused(ElementsRefused::Reported(code)) => code,
+        NotStarted::Refused(ElementsRefused::Argument(class)) => raise(comm, class),
     }
 }
 

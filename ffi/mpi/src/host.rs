@@ -7,19 +7,19 @@ use super::libraries::HostFunction;
 use crate::abi::Handle;
 
 /// An address of data, of a status or of a result.
-pub(crate) type Address = *mut c_void;
+pub(crate) type Pointer = *mut c_void;
 
 /// An array of handles, or the place of one.
-pub(crate) type Handles = *mut Handle;
+pub(crate) type HandleArray = *mut Handle;
 
 /// An array of numbers, or the place of one.
 pub(crate) type Ints = *mut c_int;
 
 /// `MPI_Count` and `MPI_Aint`.
-pub(crate) type Count = i64;
+pub(crate) type LargeCount = i64;
 
-/// An array of [`Count`], or the place of one.
-pub(crate) type Counts = *mut Count;
+/// An array of [`LargeCount`], or the place of one.
+pub(crate) type LargeCounts = *mut LargeCount;
 
 /// Defines functions that call the host's, and an entry for each.
 macro_rules! host {
@@ -63,236 +63,236 @@ pub(crate) use has;
 pub(crate) use host as host_functions;
 
 host! {
-    fn Init(argc: Ints, argv: Address);
-    fn Init_thread(argc: Ints, argv: Address, required: c_int, provided: Ints);
+    fn Init(argc: Ints, argv: Pointer);
+    fn Init_thread(argc: Ints, argv: Pointer, required: c_int, provided: Ints);
     fn Query_thread(provided: Ints);
     fn Abort(comm: Handle, code: c_int);
     fn Get_library_version(text: *mut c_char, length: Ints);
 
     fn Allgather(
-        data: Address, count: c_int, datatype: Handle,
-        buffer: Address, room: c_int, buffer_type: Handle, comm: Handle,
+        data: Pointer, count: c_int, datatype: Handle,
+        buffer: Pointer, room: c_int, buffer_type: Handle, comm: Handle,
     );
     fn Allgatherv(
-        data: Address, count: c_int, datatype: Handle,
-        buffer: Address, counts: Ints, offsets: Ints, buffer_type: Handle, comm: Handle,
+        data: Pointer, count: c_int, datatype: Handle,
+        buffer: Pointer, counts: Ints, offsets: Ints, buffer_type: Handle, comm: Handle,
     );
     fn Allreduce(
-        data: Address, result: Address, count: c_int, datatype: Handle, op: Handle, comm: Handle,
+        data: Pointer, result: Pointer, count: c_int, datatype: Handle, op: Handle, comm: Handle,
     );
 
     fn Comm_rank(comm: Handle, rank: Ints);
     fn Comm_size(comm: Handle, size: Ints);
-    fn Comm_group(comm: Handle, group: Handles);
+    fn Comm_group(comm: Handle, group: HandleArray);
     fn Comm_test_inter(comm: Handle, flag: Ints);
-    fn Comm_free(comm: Handles);
-    fn Comm_disconnect(comm: Handles);
-    fn Comm_dup(comm: Handle, new: Handles);
-    fn Comm_dup_with_info(comm: Handle, info: Handle, new: Handles);
-    fn Comm_split(comm: Handle, color: c_int, key: c_int, new: Handles);
-    fn Comm_split_type(comm: Handle, kind: c_int, key: c_int, info: Handle, new: Handles);
-    fn Comm_create(comm: Handle, group: Handle, new: Handles);
-    fn Comm_create_group(comm: Handle, group: Handle, tag: c_int, new: Handles);
+    fn Comm_free(comm: HandleArray);
+    fn Comm_disconnect(comm: HandleArray);
+    fn Comm_dup(comm: Handle, new: HandleArray);
+    fn Comm_dup_with_info(comm: Handle, info: Handle, new: HandleArray);
+    fn Comm_split(comm: Handle, color: c_int, key: c_int, new: HandleArray);
+    fn Comm_split_type(comm: Handle, kind: c_int, key: c_int, info: Handle, new: HandleArray);
+    fn Comm_create(comm: Handle, group: Handle, new: HandleArray);
+    fn Comm_create_group(comm: Handle, group: Handle, tag: c_int, new: HandleArray);
     fn Comm_create_from_group(
-        group: Handle, tag: *mut c_char, info: Handle, errhandler: Handle, new: Handles,
+        group: Handle, tag: *mut c_char, info: Handle, errhandler: Handle, new: HandleArray,
     );
-    fn Intercomm_merge(comm: Handle, high: c_int, new: Handles);
-    fn Cart_create(comm: Handle, n: c_int, dims: Ints, periods: Ints, reorder: c_int, new: Handles);
-    fn Cart_sub(comm: Handle, remain: Ints, new: Handles);
+    fn Intercomm_merge(comm: Handle, high: c_int, new: HandleArray);
+    fn Cart_create(comm: Handle, n: c_int, dims: Ints, periods: Ints, reorder: c_int, new: HandleArray);
+    fn Cart_sub(comm: Handle, remain: Ints, new: HandleArray);
     fn Graph_create(
-        comm: Handle, n: c_int, index: Ints, edges: Ints, reorder: c_int, new: Handles,
+        comm: Handle, n: c_int, index: Ints, edges: Ints, reorder: c_int, new: HandleArray,
     );
     fn Dist_graph_create(
         comm: Handle, n: c_int, sources: Ints, degrees: Ints, destinations: Ints, weights: Ints,
-        info: Handle, reorder: c_int, new: Handles,
+        info: Handle, reorder: c_int, new: HandleArray,
     );
     fn Dist_graph_create_adjacent(
         comm: Handle, indegree: c_int, sources: Ints, sourceweights: Ints, outdegree: c_int,
-        destinations: Ints, destweights: Ints, info: Handle, reorder: c_int, new: Handles,
+        destinations: Ints, destweights: Ints, info: Handle, reorder: c_int, new: HandleArray,
     );
-    fn Comm_create_keyval(copy: Address, delete: Address, keyval: Ints, extra: Address);
-    fn Comm_set_attr(comm: Handle, keyval: c_int, value: Address);
+    fn Comm_create_keyval(copy: Pointer, delete: Pointer, keyval: Ints, extra: Pointer);
+    fn Comm_set_attr(comm: Handle, keyval: c_int, value: Pointer);
     fn Comm_free_keyval(keyval: Ints);
     fn Comm_call_errhandler(comm: Handle, code: c_int);
     fn Add_error_code(class: c_int, code: Ints);
     fn Add_error_string(code: c_int, text: *mut c_char);
     fn Group_translate_ranks(from: Handle, n: c_int, ranks: Ints, to: Handle, result: Ints);
-    fn Group_free(group: Handles);
+    fn Group_free(group: HandleArray);
 
-    fn Type_size_c(datatype: Handle, bytes: Counts);
-    fn Type_size_x(datatype: Handle, bytes: Counts);
-    fn Type_get_extent(datatype: Handle, lower: Counts, extent: Counts);
-    fn Type_get_extent_c(datatype: Handle, lower: Counts, extent: Counts);
+    fn Type_size_c(datatype: Handle, bytes: LargeCounts);
+    fn Type_size_x(datatype: Handle, bytes: LargeCounts);
+    fn Type_get_extent(datatype: Handle, lower: LargeCounts, extent: LargeCounts);
+    fn Type_get_extent_c(datatype: Handle, lower: LargeCounts, extent: LargeCounts);
     fn Type_get_envelope(datatype: Handle, ints: Ints, aints: Ints, types: Ints, combiner: Ints);
     fn Type_get_envelope_c(
-        datatype: Handle, ints: Counts, aints: Counts, counts: Counts, types: Counts,
+        datatype: Handle, ints: LargeCounts, aints: LargeCounts, counts: LargeCounts, types: LargeCounts,
         combiner: Ints,
     );
     fn Type_get_contents(
         datatype: Handle, max_ints: c_int, max_aints: c_int, max_types: c_int,
-        ints: Ints, aints: Counts, types: Handles,
+        ints: Ints, aints: LargeCounts, types: HandleArray,
     );
     fn Type_get_contents_c(
-        datatype: Handle, max_ints: Count, max_aints: Count, max_counts: Count, max_types: Count,
-        ints: Ints, aints: Counts, counts: Counts, types: Handles,
+        datatype: Handle, max_ints: LargeCount, max_aints: LargeCount, max_counts: LargeCount, max_types: LargeCount,
+        ints: Ints, aints: LargeCounts, counts: LargeCounts, types: HandleArray,
     );
-    fn Type_free(datatype: Handles);
-    fn Type_create_keyval(copy: Address, delete: Address, keyval: Ints, extra: Address);
-    fn Type_set_attr(datatype: Handle, keyval: c_int, value: Address);
+    fn Type_free(datatype: HandleArray);
+    fn Type_create_keyval(copy: Pointer, delete: Pointer, keyval: Ints, extra: Pointer);
+    fn Type_set_attr(datatype: Handle, keyval: c_int, value: Pointer);
 
-    fn Send(buf: Address, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle);
-    fn Send_c(buf: Address, count: Count, datatype: Handle, dest: c_int, tag: c_int, comm: Handle);
+    fn Send(buf: Pointer, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle);
+    fn Send_c(buf: Pointer, count: LargeCount, datatype: Handle, dest: c_int, tag: c_int, comm: Handle);
     fn Isend(
-        buf: Address, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
-        request: Handles,
+        buf: Pointer, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
+        request: HandleArray,
     );
     fn Isend_c(
-        buf: Address, count: Count, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
-        request: Handles,
+        buf: Pointer, count: LargeCount, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
+        request: HandleArray,
     );
-    fn Ssend(buf: Address, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle);
-    fn Ssend_c(buf: Address, count: Count, datatype: Handle, dest: c_int, tag: c_int, comm: Handle);
+    fn Ssend(buf: Pointer, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle);
+    fn Ssend_c(buf: Pointer, count: LargeCount, datatype: Handle, dest: c_int, tag: c_int, comm: Handle);
     fn Issend(
-        buf: Address, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
-        request: Handles,
+        buf: Pointer, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
+        request: HandleArray,
     );
     fn Issend_c(
-        buf: Address, count: Count, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
-        request: Handles,
+        buf: Pointer, count: LargeCount, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
+        request: HandleArray,
     );
-    fn Bsend(buf: Address, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle);
-    fn Bsend_c(buf: Address, count: Count, datatype: Handle, dest: c_int, tag: c_int, comm: Handle);
+    fn Bsend(buf: Pointer, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle);
+    fn Bsend_c(buf: Pointer, count: LargeCount, datatype: Handle, dest: c_int, tag: c_int, comm: Handle);
     fn Ibsend(
-        buf: Address, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
-        request: Handles,
+        buf: Pointer, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
+        request: HandleArray,
     );
     fn Ibsend_c(
-        buf: Address, count: Count, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
-        request: Handles,
+        buf: Pointer, count: LargeCount, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
+        request: HandleArray,
     );
-    fn Rsend(buf: Address, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle);
-    fn Rsend_c(buf: Address, count: Count, datatype: Handle, dest: c_int, tag: c_int, comm: Handle);
+    fn Rsend(buf: Pointer, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle);
+    fn Rsend_c(buf: Pointer, count: LargeCount, datatype: Handle, dest: c_int, tag: c_int, comm: Handle);
     fn Irsend(
-        buf: Address, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
-        request: Handles,
+        buf: Pointer, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
+        request: HandleArray,
     );
     fn Irsend_c(
-        buf: Address, count: Count, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
-        request: Handles,
+        buf: Pointer, count: LargeCount, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
+        request: HandleArray,
     );
     fn Recv(
-        buf: Address, count: c_int, datatype: Handle, source: c_int, tag: c_int, comm: Handle,
-        status: Address,
+        buf: Pointer, count: c_int, datatype: Handle, source: c_int, tag: c_int, comm: Handle,
+        status: Pointer,
     );
     fn Recv_c(
-        buf: Address, count: Count, datatype: Handle, source: c_int, tag: c_int, comm: Handle,
-        status: Address,
+        buf: Pointer, count: LargeCount, datatype: Handle, source: c_int, tag: c_int, comm: Handle,
+        status: Pointer,
     );
     fn Irecv(
-        buf: Address, count: c_int, datatype: Handle, source: c_int, tag: c_int, comm: Handle,
-        request: Handles,
+        buf: Pointer, count: c_int, datatype: Handle, source: c_int, tag: c_int, comm: Handle,
+        request: HandleArray,
     );
     fn Irecv_c(
-        buf: Address, count: Count, datatype: Handle, source: c_int, tag: c_int, comm: Handle,
-        request: Handles,
+        buf: Pointer, count: LargeCount, datatype: Handle, source: c_int, tag: c_int, comm: Handle,
+        request: HandleArray,
     );
     fn Send_init(
-        buf: Address, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
-        request: Handles,
+        buf: Pointer, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
+        request: HandleArray,
     );
     fn Send_init_c(
-        buf: Address, count: Count, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
-        request: Handles,
+        buf: Pointer, count: LargeCount, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
+        request: HandleArray,
     );
     fn Ssend_init(
-        buf: Address, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
-        request: Handles,
+        buf: Pointer, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
+        request: HandleArray,
     );
     fn Ssend_init_c(
-        buf: Address, count: Count, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
-        request: Handles,
+        buf: Pointer, count: LargeCount, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
+        request: HandleArray,
     );
     fn Bsend_init(
-        buf: Address, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
-        request: Handles,
+        buf: Pointer, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
+        request: HandleArray,
     );
     fn Bsend_init_c(
-        buf: Address, count: Count, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
-        request: Handles,
+        buf: Pointer, count: LargeCount, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
+        request: HandleArray,
     );
     fn Rsend_init(
-        buf: Address, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
-        request: Handles,
+        buf: Pointer, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
+        request: HandleArray,
     );
     fn Rsend_init_c(
-        buf: Address, count: Count, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
-        request: Handles,
+        buf: Pointer, count: LargeCount, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
+        request: HandleArray,
     );
     fn Recv_init(
-        buf: Address, count: c_int, datatype: Handle, source: c_int, tag: c_int, comm: Handle,
-        request: Handles,
+        buf: Pointer, count: c_int, datatype: Handle, source: c_int, tag: c_int, comm: Handle,
+        request: HandleArray,
     );
     fn Recv_init_c(
-        buf: Address, count: Count, datatype: Handle, source: c_int, tag: c_int, comm: Handle,
-        request: Handles,
+        buf: Pointer, count: LargeCount, datatype: Handle, source: c_int, tag: c_int, comm: Handle,
+        request: HandleArray,
     );
-    fn Start(request: Handles);
-    fn Startall(n: c_int, requests: Handles);
+    fn Start(request: HandleArray);
+    fn Startall(n: c_int, requests: HandleArray);
     fn Sendrecv(
-        data: Address, count: c_int, datatype: Handle, dest: c_int, tag: c_int,
-        buf: Address, room: c_int, buf_type: Handle, source: c_int, recv_tag: c_int,
-        comm: Handle, status: Address,
+        data: Pointer, count: c_int, datatype: Handle, dest: c_int, tag: c_int,
+        buf: Pointer, room: c_int, buf_type: Handle, source: c_int, recv_tag: c_int,
+        comm: Handle, status: Pointer,
     );
     fn Sendrecv_c(
-        data: Address, count: Count, datatype: Handle, dest: c_int, tag: c_int,
-        buf: Address, room: Count, buf_type: Handle, source: c_int, recv_tag: c_int,
-        comm: Handle, status: Address,
+        data: Pointer, count: LargeCount, datatype: Handle, dest: c_int, tag: c_int,
+        buf: Pointer, room: LargeCount, buf_type: Handle, source: c_int, recv_tag: c_int,
+        comm: Handle, status: Pointer,
     );
     fn Sendrecv_replace(
-        buf: Address, count: c_int, datatype: Handle, dest: c_int, tag: c_int, source: c_int,
-        recv_tag: c_int, comm: Handle, status: Address,
+        buf: Pointer, count: c_int, datatype: Handle, dest: c_int, tag: c_int, source: c_int,
+        recv_tag: c_int, comm: Handle, status: Pointer,
     );
     fn Sendrecv_replace_c(
-        buf: Address, count: Count, datatype: Handle, dest: c_int, tag: c_int, source: c_int,
-        recv_tag: c_int, comm: Handle, status: Address,
+        buf: Pointer, count: LargeCount, datatype: Handle, dest: c_int, tag: c_int, source: c_int,
+        recv_tag: c_int, comm: Handle, status: Pointer,
     );
     fn Isendrecv(
-        data: Address, count: c_int, datatype: Handle, dest: c_int, tag: c_int,
-        buf: Address, room: c_int, buf_type: Handle, source: c_int, recv_tag: c_int,
-        comm: Handle, request: Handles,
+        data: Pointer, count: c_int, datatype: Handle, dest: c_int, tag: c_int,
+        buf: Pointer, room: c_int, buf_type: Handle, source: c_int, recv_tag: c_int,
+        comm: Handle, request: HandleArray,
     );
     fn Isendrecv_c(
-        data: Address, count: Count, datatype: Handle, dest: c_int, tag: c_int,
-        buf: Address, room: Count, buf_type: Handle, source: c_int, recv_tag: c_int,
-        comm: Handle, request: Handles,
+        data: Pointer, count: LargeCount, datatype: Handle, dest: c_int, tag: c_int,
+        buf: Pointer, room: LargeCount, buf_type: Handle, source: c_int, recv_tag: c_int,
+        comm: Handle, request: HandleArray,
     );
     fn Isendrecv_replace(
-        buf: Address, count: c_int, datatype: Handle, dest: c_int, tag: c_int, source: c_int,
-        recv_tag: c_int, comm: Handle, request: Handles,
+        buf: Pointer, count: c_int, datatype: Handle, dest: c_int, tag: c_int, source: c_int,
+        recv_tag: c_int, comm: Handle, request: HandleArray,
     );
     fn Isendrecv_replace_c(
-        buf: Address, count: Count, datatype: Handle, dest: c_int, tag: c_int, source: c_int,
-        recv_tag: c_int, comm: Handle, request: Handles,
+        buf: Pointer, count: LargeCount, datatype: Handle, dest: c_int, tag: c_int, source: c_int,
+        recv_tag: c_int, comm: Handle, request: HandleArray,
     );
-    fn Probe(source: c_int, tag: c_int, comm: Handle, status: Address);
-    fn Iprobe(source: c_int, tag: c_int, comm: Handle, flag: Ints, status: Address);
-    fn Mprobe(source: c_int, tag: c_int, comm: Handle, message: Handles, status: Address);
+    fn Probe(source: c_int, tag: c_int, comm: Handle, status: Pointer);
+    fn Iprobe(source: c_int, tag: c_int, comm: Handle, flag: Ints, status: Pointer);
+    fn Mprobe(source: c_int, tag: c_int, comm: Handle, message: HandleArray, status: Pointer);
     fn Improbe(
-        source: c_int, tag: c_int, comm: Handle, flag: Ints, message: Handles, status: Address,
+        source: c_int, tag: c_int, comm: Handle, flag: Ints, message: HandleArray, status: Pointer,
     );
-    fn Mrecv(buf: Address, count: c_int, datatype: Handle, message: Handles, status: Address);
-    fn Mrecv_c(buf: Address, count: Count, datatype: Handle, message: Handles, status: Address);
-    fn Imrecv(buf: Address, count: c_int, datatype: Handle, message: Handles, request: Handles);
-    fn Imrecv_c(buf: Address, count: Count, datatype: Handle, message: Handles, request: Handles);
-    fn Wait(request: Handles, status: Address);
-    fn Test(request: Handles, flag: Ints, status: Address);
-    fn Waitany(n: c_int, requests: Handles, index: Ints, status: Address);
-    fn Testany(n: c_int, requests: Handles, index: Ints, flag: Ints, status: Address);
-    fn Waitall(n: c_int, requests: Handles, statuses: Address);
-    fn Testall(n: c_int, requests: Handles, flag: Ints, statuses: Address);
-    fn Waitsome(n: c_int, requests: Handles, done: Ints, indices: Ints, statuses: Address);
-    fn Testsome(n: c_int, requests: Handles, done: Ints, indices: Ints, statuses: Address);
-    fn Request_get_status(request: Handle, flag: Ints, status: Address);
-    fn Request_free(request: Handles);
-    fn Cancel(request: Handles);
+    fn Mrecv(buf: Pointer, count: c_int, datatype: Handle, message: HandleArray, status: Pointer);
+    fn Mrecv_c(buf: Pointer, count: LargeCount, datatype: Handle, message: HandleArray, status: Pointer);
+    fn Imrecv(buf: Pointer, count: c_int, datatype: Handle, message: HandleArray, request: HandleArray);
+    fn Imrecv_c(buf: Pointer, count: LargeCount, datatype: Handle, message: HandleArray, request: HandleArray);
+    fn Wait(request: HandleArray, status: Pointer);
+    fn Test(request: HandleArray, flag: Ints, status: Pointer);
+    fn Waitany(n: c_int, requests: HandleArray, index: Ints, status: Pointer);
+    fn Testany(n: c_int, requests: HandleArray, index: Ints, flag: Ints, status: Pointer);
+    fn Waitall(n: c_int, requests: HandleArray, statuses: Pointer);
+    fn Testall(n: c_int, requests: HandleArray, flag: Ints, statuses: Pointer);
+    fn Waitsome(n: c_int, requests: HandleArray, done: Ints, indices: Ints, statuses: Pointer);
+    fn Testsome(n: c_int, requests: HandleArray, done: Ints, indices: Ints, statuses: Pointer);
+    fn Request_get_status(request: Handle, flag: Ints, status: Pointer);
+    fn Request_free(request: HandleArray);
+    fn Cancel(request: HandleArray);
 }

@@ -7,13 +7,13 @@ use strait::raw::{Matched, RawEndpoint as _, RawWorld as _, Unscoped};
 use strait::{ANY_TAG, Error, Status};
 
 use super::comms::Comm;
-use super::pack::{Elements, Memory, Refused};
+use super::pack::{Elements, ElementsRefused, MessageMemory};
 use super::state::Front;
 use crate::abi;
 
 /// How a send is over.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum SendMode {
+pub(crate) enum SendKind {
     /// When the buffer may be used again.
     Standard,
     /// When the receive has begun, too.
@@ -32,10 +32,10 @@ pub(crate) struct MessageArgs {
 }
 
 /// An operation, with the memory that it uses.
-pub(crate) struct Operation {
+pub(crate) struct StartedOperation {
     pub(crate) unscoped: Unscoped,
     /// Kept until the operation is over. A whole buffer is the program's.
-    memory: Memory,
+    memory: MessageMemory,
     pub(crate) comm: Shared<Comm>,
     pub(crate) is_send: bool,
     /// Whether the program cancelled it.
@@ -46,13 +46,13 @@ pub(crate) struct Operation {
 #[derive(Debug)]
 pub(crate) enum NotStarted {
     /// The memory cannot be used, or the host's own function finds the wrong argument.
-    Refused(Refused),
+    Refused(ElementsRefused),
     /// Strait did not start it.
     Failed(Error),
 }
 
-impl From<Refused> for NotStarted {
-    fn from(refused: Refused) -> Self {
+impl From<ElementsRefused> for NotStarted {
+    fn from(refused: ElementsRefused) -> Self {
         Self::Refused(refused)
     }
 }
@@ -117,7 +117,7 @@ pub(crate) const fn wanted_tag(tag: c_int) -> Option<u32> {
     }
 }
 
-impl Operation {
+impl StartedOperation {
     /// Starts to send.
     ///
     /// # Safety
@@ -126,33 +126,35 @@ impl Operation {
     pub(crate) unsafe fn send(
         front: &Front,
         comm: &Shared<Comm>,
-        mode: SendMode,
+        mode: SendKind,
         args: &MessageArgs,
     ) -> Result<Self, NotStarted> {
-        let peer = comm.in_world(args.peer).ok_or(Refused::Argument(abi::ERR_RANK))?;
+        let peer = comm.in_world(args.peer).ok_or(ElementsRefused::Argument(abi::ERR_RANK))?;
         if args.tag < 0 {
-            return Err(Refused::Argument(abi::ERR_TAG).into());
+            return Err(ElementsRefused::Argument(abi::ERR_TAG).into());
         }
         let (endpoint, tag) = (comm.endpoint(&front.world), args.tag as u32);
         // SAFETY: the elements are valid (contract of `send`). The memory of the message is kept
         // with the operation, and its lists do not move.
         unsafe {
             let mut memory = match mode {
-                SendMode::Buffered => Memory::Packed(args.elements.copied(front)?),
+                SendKind::Buffered => MessageMemory::Packed(args.elements.copied(front)?),
                 _ => args.elements.memory(front, true)?,
             };
-            let is_synchronous = mode == SendMode::Synchronous;
+            let is_synchronous = mode == SendKind::Synchronous;
             let unscoped = match &mut memory {
-                Memory::Whole(part) if is_synchronous => endpoint.begin_ssend(*part, peer, tag)?,
-                Memory::Whole(part) => endpoint.begin_send(*part, peer, tag)?,
-                Memory::Parts(parts) if is_synchronous => {
+                MessageMemory::Whole(part) if is_synchronous => {
+                    endpoint.begin_ssend(*part, peer, tag)?
+                }
+                MessageMemory::Whole(part) => endpoint.begin_send(*part, peer, tag)?,
+                MessageMemory::Parts(parts) if is_synchronous => {
                     endpoint.begin_ssend_vectored(parts, peer, tag)?
                 }
-                Memory::Parts(parts) => endpoint.begin_send_vectored(parts, peer, tag)?,
-                Memory::Packed(copy) if is_synchronous => {
+                MessageMemory::Parts(parts) => endpoint.begin_send_vectored(parts, peer, tag)?,
+                MessageMemory::Packed(copy) if is_synchronous => {
                     endpoint.begin_ssend(copy.part(), peer, tag)?
                 }
-                Memory::Packed(copy) => endpoint.begin_send(copy.part(), peer, tag)?,
+                MessageMemory::Packed(copy) => endpoint.begin_send(copy.part(), peer, tag)?,
             };
             Ok(Self::new(unscoped, memory, comm, true))
         }
@@ -168,17 +170,17 @@ impl Operation {
         comm: &Shared<Comm>,
         args: &MessageArgs,
     ) -> Result<Self, NotStarted> {
-        let peer = source(comm, args.peer).ok_or(Refused::Argument(abi::ERR_RANK))?;
-        let tag = wanted_tag(args.tag).ok_or(Refused::Argument(abi::ERR_TAG))?;
+        let peer = source(comm, args.peer).ok_or(ElementsRefused::Argument(abi::ERR_RANK))?;
+        let tag = wanted_tag(args.tag).ok_or(ElementsRefused::Argument(abi::ERR_TAG))?;
         let endpoint = comm.endpoint(&front.world);
         // SAFETY: the elements are valid (contract of `recv`). The memory of the message is kept
         // with the operation, and its lists do not move.
         unsafe {
             let mut memory = args.elements.memory(front, false)?;
             let unscoped = match &mut memory {
-                Memory::Whole(part) => endpoint.begin_recv(*part, peer, tag)?,
-                Memory::Parts(parts) => endpoint.begin_recv_vectored(parts, peer, tag)?,
-                Memory::Packed(copy) => endpoint.begin_recv(copy.part(), peer, tag)?,
+                MessageMemory::Whole(part) => endpoint.begin_recv(*part, peer, tag)?,
+                MessageMemory::Parts(parts) => endpoint.begin_recv_vectored(parts, peer, tag)?,
+                MessageMemory::Packed(copy) => endpoint.begin_recv(copy.part(), peer, tag)?,
             };
             Ok(Self::new(unscoped, memory, comm, false))
         }
@@ -188,7 +190,7 @@ impl Operation {
     ///
     /// # Safety
     ///
-    /// The caller guarantees the contract of [`Operation::recv`].
+    /// The caller guarantees the contract of [`StartedOperation::recv`].
     pub(crate) unsafe fn mrecv(
         front: &Front,
         comm: &Shared<Comm>,
@@ -201,9 +203,9 @@ impl Operation {
         unsafe {
             let mut memory = elements.memory(front, false)?;
             let unscoped = match &mut memory {
-                Memory::Whole(part) => world.begin_mrecv(matched, *part)?,
-                Memory::Parts(parts) => world.begin_mrecv_vectored(matched, parts)?,
-                Memory::Packed(copy) => world.begin_mrecv(matched, copy.part())?,
+                MessageMemory::Whole(part) => world.begin_mrecv(matched, *part)?,
+                MessageMemory::Parts(parts) => world.begin_mrecv_vectored(matched, parts)?,
+                MessageMemory::Packed(copy) => world.begin_mrecv(matched, copy.part())?,
             };
             Ok(Self::new(unscoped, memory, comm, false))
         }
@@ -211,7 +213,7 @@ impl Operation {
 
     pub(crate) fn new(
         unscoped: Unscoped,
-        memory: Memory,
+        memory: MessageMemory,
         comm: &Shared<Comm>,
         is_send: bool,
     ) -> Self {
@@ -220,7 +222,7 @@ impl Operation {
 
     /// Returns whether the message is in the program's buffer as it is.
     pub(crate) const fn is_whole(&self) -> bool {
-        matches!(self.memory, Memory::Whole(_))
+        matches!(self.memory, MessageMemory::Whole(_))
     }
 
     /// Returns whether the operation is over. Makes no progress.
@@ -258,7 +260,7 @@ impl Operation {
     }
 
     fn unpack(&self, received: usize) {
-        if let (Memory::Packed(copy), false) = (&self.memory, self.is_send) {
+        if let (MessageMemory::Packed(copy), false) = (&self.memory, self.is_send) {
             // SAFETY: the program keeps the elements of a receive until it has asked for the end of
             // the operation, which it does now.
             unsafe { copy.unpack(received) };

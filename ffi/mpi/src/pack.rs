@@ -6,7 +6,7 @@ use core::ptr::NonNull;
 use strait::raw::Part;
 
 use super::flat::FlatType;
-use super::host::Address;
+use super::host::Pointer;
 use super::state::Front;
 use crate::abi::{self, Handle};
 
@@ -15,7 +15,7 @@ const LONG_RUN: usize = 1024;
 
 /// Memory of a message.
 #[derive(Debug)]
-pub(crate) enum Memory {
+pub(crate) enum MessageMemory {
     /// One piece of the program's buffer.
     Whole(Part),
     /// Pieces of the program's buffer.
@@ -36,7 +36,7 @@ pub(crate) struct PackedCopy {
 /// The elements of a buffer.
 #[derive(Clone, Debug)]
 pub(crate) struct Elements {
-    pub(crate) base: Address,
+    pub(crate) base: Pointer,
     pub(crate) count: i64,
     pub(crate) datatype: Handle,
     /// The flat datatype, where the program may have freed the handle.
@@ -45,7 +45,7 @@ pub(crate) struct Elements {
 
 /// The reason why memory cannot be used.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Refused {
+pub(crate) enum ElementsRefused {
     /// An argument is wrong: the class of the error.
     Argument(core::ffi::c_int),
     /// A function of the host failed, and has reported it.
@@ -63,7 +63,7 @@ fn part(address: usize, length: usize) -> Part {
 
 /// Returns the bytes of elements without gaps, if they are known to have none.
 #[inline(always)]
-pub(crate) fn whole(front: &Front, base: Address, count: i64, datatype: Handle) -> Option<Part> {
+pub(crate) fn whole(front: &Front, base: Pointer, count: i64, datatype: Handle) -> Option<Part> {
     let size = front.types.known_size(datatype)?;
     let length = usize::try_from(count).ok()?.checked_mul(size)?;
     match NonNull::new(base.cast()) {
@@ -75,20 +75,20 @@ pub(crate) fn whole(front: &Front, base: Address, count: i64, datatype: Handle) 
 
 impl Elements {
     #[inline(always)]
-    pub(crate) const fn new(base: Address, count: i64, datatype: Handle) -> Self {
+    pub(crate) const fn new(base: Pointer, count: i64, datatype: Handle) -> Self {
         Self { base, count, datatype, held: None }
     }
 
     /// Keeps the flat datatype, so that the program may free the handle.
-    pub(crate) fn hold(&mut self, front: &Front) -> Result<(), Refused> {
+    pub(crate) fn hold(&mut self, front: &Front) -> Result<(), ElementsRefused> {
         self.held = Some(self.flat(front)?);
         Ok(())
     }
 
-    fn flat(&self, front: &Front) -> Result<Shared<FlatType>, Refused> {
+    fn flat(&self, front: &Front) -> Result<Shared<FlatType>, ElementsRefused> {
         match &self.held {
             Some(flat) => Ok(Shared::clone(flat)),
-            None => front.types.find(self.datatype).map_err(Refused::Reported),
+            None => front.types.find(self.datatype).map_err(ElementsRefused::Reported),
         }
     }
 
@@ -102,29 +102,38 @@ impl Elements {
     /// # Safety
     ///
     /// The elements of a send can be read.
-    pub(crate) unsafe fn memory(&self, front: &Front, is_sent: bool) -> Result<Memory, Refused> {
+    pub(crate) unsafe fn memory(
+        &self,
+        front: &Front,
+        is_sent: bool,
+    ) -> Result<MessageMemory, ElementsRefused> {
         if self.held.is_none()
             && let Some(part) = self.whole(front)
         {
-            return Ok(Memory::Whole(part));
+            return Ok(MessageMemory::Whole(part));
         }
-        let count = usize::try_from(self.count).map_err(|_| Refused::Argument(abi::ERR_COUNT))?;
+        let count =
+            usize::try_from(self.count).map_err(|_| ElementsRefused::Argument(abi::ERR_COUNT))?;
         let flat = self.flat(front)?;
         let base = self.base.expose_provenance();
-        let bytes = count.checked_mul(flat.size).ok_or(Refused::Argument(abi::ERR_COUNT))?;
+        let bytes =
+            count.checked_mul(flat.size).ok_or(ElementsRefused::Argument(abi::ERR_COUNT))?;
         if let Some(run) = flat.single_run() {
-            return Ok(Memory::Whole(part(base.wrapping_add_signed(run.offset as isize), bytes)));
+            return Ok(MessageMemory::Whole(part(
+                base.wrapping_add_signed(run.offset as isize),
+                bytes,
+            )));
         }
         if bytes == 0 {
-            return Ok(Memory::Whole(part(0, 0)));
+            return Ok(MessageMemory::Whole(part(0, 0)));
         }
         if count == 1 && flat.runs.len() == 1 {
             let at = base.wrapping_add_signed(flat.runs[0].offset as isize);
-            return Ok(Memory::Whole(part(at, bytes)));
+            return Ok(MessageMemory::Whole(part(at, bytes)));
         }
         if flat.mean_run() >= LONG_RUN {
             let parts = flat.addresses(base, count).map(|(at, length)| part(at, length));
-            return Ok(Memory::Parts(parts.collect()));
+            return Ok(MessageMemory::Parts(parts.collect()));
         }
         let mut copy = PackedCopy { bytes: Vec::with_capacity(bytes), base, count, flat };
         if is_sent {
@@ -133,7 +142,7 @@ impl Elements {
         } else {
             copy.bytes.resize(bytes, 0);
         }
-        Ok(Memory::Packed(Box::new(copy)))
+        Ok(MessageMemory::Packed(Box::new(copy)))
     }
 
     /// Returns a copy of the elements' bytes.
@@ -141,10 +150,12 @@ impl Elements {
     /// # Safety
     ///
     /// The elements can be read.
-    pub(crate) unsafe fn copied(&self, front: &Front) -> Result<Box<PackedCopy>, Refused> {
-        let count = usize::try_from(self.count).map_err(|_| Refused::Argument(abi::ERR_COUNT))?;
+    pub(crate) unsafe fn copied(&self, front: &Front) -> Result<Box<PackedCopy>, ElementsRefused> {
+        let count =
+            usize::try_from(self.count).map_err(|_| ElementsRefused::Argument(abi::ERR_COUNT))?;
         let flat = self.flat(front)?;
-        let bytes = count.checked_mul(flat.size).ok_or(Refused::Argument(abi::ERR_COUNT))?;
+        let bytes =
+            count.checked_mul(flat.size).ok_or(ElementsRefused::Argument(abi::ERR_COUNT))?;
         let base = self.base.expose_provenance();
         let mut copy = PackedCopy { bytes: Vec::with_capacity(bytes), base, count, flat };
         // SAFETY: the caller guarantees that the elements can be read.

@@ -4,10 +4,10 @@ use crate::front::shared::Shared;
 use core::ffi::c_int;
 
 use super::comms::Comm;
-use super::host::{self, Address, Count, Handles};
-use super::operation::{Finished, MessageArgs, NotStarted, Operation, SendMode};
-use super::pack::{Elements, Refused};
-use super::requests::{Entry, RequestView};
+use super::host::{self, HandleArray, LargeCount, Pointer};
+use super::operation::{Finished, MessageArgs, NotStarted, SendKind, StartedOperation};
+use super::pack::{Elements, ElementsRefused};
+use super::requests::{RequestEntry, RequestView};
 use super::state::{self, Entered, Front};
 use super::{complete, errors};
 use crate::abi::{self, Handle};
@@ -16,7 +16,7 @@ use crate::abi::{self, Handle};
 pub(crate) struct Persistent {
     args: MessageArgs,
     /// `None`: a receive.
-    mode: Option<SendMode>,
+    mode: Option<SendKind>,
     comm: Shared<Comm>,
     state: PersistentState,
 }
@@ -25,7 +25,7 @@ enum PersistentState {
     Inactive,
     /// Started with `PROC_NULL`, or sent at once.
     Done(Finished),
-    Active(Operation),
+    Active(StartedOperation),
 }
 
 impl Persistent {
@@ -42,7 +42,7 @@ impl Persistent {
     }
 
     /// Returns the operation that goes on, if there is one.
-    pub(crate) const fn active(&mut self) -> Option<&mut Operation> {
+    pub(crate) const fn active(&mut self) -> Option<&mut StartedOperation> {
         match &mut self.state {
             PersistentState::Active(operation) => Some(operation),
             _ => None,
@@ -50,7 +50,7 @@ impl Persistent {
     }
 
     /// Returns the operation of a request that is freed, if it goes on.
-    pub(crate) fn into_active(self) -> Option<Operation> {
+    pub(crate) fn into_active(self) -> Option<StartedOperation> {
         match self.state {
             PersistentState::Active(operation) => Some(operation),
             _ => None,
@@ -84,7 +84,7 @@ impl Persistent {
     ///
     /// # Safety
     ///
-    /// The caller guarantees the contract of [`Operation::send`] or [`Operation::recv`].
+    /// The caller guarantees the contract of [`StartedOperation::send`] or [`StartedOperation::recv`].
     unsafe fn start(&mut self, front: &Front) -> Result<(), NotStarted> {
         if self.args.peer == abi::PROC_NULL {
             let finished = if self.is_send() { Finished::EMPTY } else { Finished::FROM_NONE };
@@ -94,13 +94,13 @@ impl Persistent {
         // SAFETY: the caller guarantees the same (contract of `start`).
         let operation = unsafe {
             match self.mode {
-                Some(mode) => Operation::send(front, &self.comm, mode, &self.args),
-                None => Operation::recv(front, &self.comm, &self.args),
+                Some(mode) => StartedOperation::send(front, &self.comm, mode, &self.args),
+                None => StartedOperation::recv(front, &self.comm, &self.args),
             }
         }?;
         self.state = match self.mode {
             // The copy is sent, whatever the program waits for.
-            Some(SendMode::Buffered) => {
+            Some(SendKind::Buffered) => {
                 front.requests.adopt(operation);
                 PersistentState::Done(Finished::EMPTY)
             }
@@ -112,11 +112,11 @@ impl Persistent {
 
 /// Makes a persistent request. `host` is the host's function with the same arguments.
 unsafe fn init(
-    mode: Option<SendMode>,
+    mode: Option<SendKind>,
     elements: Elements,
     (peer, tag): (c_int, c_int),
     comm: Handle,
-    request: Handles,
+    request: HandleArray,
     host: impl FnOnce() -> c_int,
 ) -> c_int {
     let Some(front) = state::enter() else { return host() };
@@ -130,7 +130,7 @@ unsafe fn init(
         return errors::not_started(comm, refused.into());
     }
     let persistent = Persistent { args, mode, comm: found, state: PersistentState::Inactive };
-    let added = front.requests.add(Entry::Persistent(Box::new(persistent)));
+    let added = front.requests.add(RequestEntry::Persistent(Box::new(persistent)));
     drop(front);
     let Some(handle) = added else { return errors::no_request(comm) };
     // SAFETY: the program passes the place of a request.
@@ -144,16 +144,16 @@ fn check(
     args: &mut MessageArgs,
     is_receive: bool,
     front: &Front,
-) -> Result<(), Refused> {
+) -> Result<(), ElementsRefused> {
     let is_any = is_receive && args.peer == abi::ANY_SOURCE;
     if args.peer != abi::PROC_NULL && !is_any && comm.in_world(args.peer).is_none() {
-        return Err(Refused::Argument(abi::ERR_RANK));
+        return Err(ElementsRefused::Argument(abi::ERR_RANK));
     }
     if args.tag < 0 && !(is_receive && args.tag == abi::ANY_TAG) {
-        return Err(Refused::Argument(abi::ERR_TAG));
+        return Err(ElementsRefused::Argument(abi::ERR_TAG));
     }
     if args.elements.count < 0 {
-        return Err(Refused::Argument(abi::ERR_COUNT));
+        return Err(ElementsRefused::Argument(abi::ERR_COUNT));
     }
     args.elements.hold(front)
 }
@@ -161,18 +161,18 @@ fn check(
 /// Defines the functions that make persistent requests, each with both kinds of counts.
 macro_rules! inits {
     ($($name:ident, $large:ident = $host:ident, $host_large:ident: $mode:expr;)*) => {
-        $(inits!(@one $name, $host, c_int, $mode); inits!(@one $large, $host_large, Count, $mode);)*
+        $(inits!(@one $name, $host, c_int, $mode); inits!(@one $large, $host_large, LargeCount, $mode);)*
     };
     (@one $name:ident, $host:ident, $count:ty, $mode:expr) => {
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name(
-            buffer: Address,
+            buffer: Pointer,
             count: $count,
             datatype: Handle,
             peer: c_int,
             tag: c_int,
             comm: Handle,
-            request: Handles,
+            request: HandleArray,
         ) -> c_int {
             let elements = Elements::new(buffer, count.into(), datatype);
             // SAFETY: the program guarantees the contract of the function in the standard.
@@ -186,15 +186,15 @@ macro_rules! inits {
 }
 
 inits! {
-    MPI_Send_init, MPI_Send_init_c = Send_init, Send_init_c: Some(SendMode::Standard);
-    MPI_Ssend_init, MPI_Ssend_init_c = Ssend_init, Ssend_init_c: Some(SendMode::Synchronous);
-    MPI_Bsend_init, MPI_Bsend_init_c = Bsend_init, Bsend_init_c: Some(SendMode::Buffered);
-    MPI_Rsend_init, MPI_Rsend_init_c = Rsend_init, Rsend_init_c: Some(SendMode::Standard);
+    MPI_Send_init, MPI_Send_init_c = Send_init, Send_init_c: Some(SendKind::Standard);
+    MPI_Ssend_init, MPI_Ssend_init_c = Ssend_init, Ssend_init_c: Some(SendKind::Synchronous);
+    MPI_Bsend_init, MPI_Bsend_init_c = Bsend_init, Bsend_init_c: Some(SendKind::Buffered);
+    MPI_Rsend_init, MPI_Rsend_init_c = Rsend_init, Rsend_init_c: Some(SendKind::Standard);
     MPI_Recv_init, MPI_Recv_init_c = Recv_init, Recv_init_c: None;
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn MPI_Start(request: Handles) -> c_int {
+unsafe extern "C" fn MPI_Start(request: HandleArray) -> c_int {
     // SAFETY: the program passes the place of a request.
     let handle = unsafe { *request };
     let started = match (abi::request_slot(handle), state::enter()) {
@@ -213,7 +213,7 @@ unsafe extern "C" fn MPI_Start(request: Handles) -> c_int {
 /// function reports what is wrong.
 unsafe fn start(front: Entered, slot: u32) -> Option<c_int> {
     let started = front.requests.with(slot, |entry| match entry {
-        Entry::Persistent(persistent) if !persistent.is_active() => {
+        RequestEntry::Persistent(persistent) if !persistent.is_active() => {
             let comm = persistent.comm.handle;
             // SAFETY: the program guarantees the contract of `MPI_Start`.
             Some((unsafe { persistent.start(&front) }, comm))
@@ -229,7 +229,7 @@ unsafe fn start(front: Entered, slot: u32) -> Option<c_int> {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn MPI_Startall(n: c_int, requests: Handles) -> c_int {
+unsafe extern "C" fn MPI_Startall(n: c_int, requests: HandleArray) -> c_int {
     // SAFETY: the program passes an array of `n` requests.
     let all = || (0..n.max(0) as usize).map(|number| unsafe { requests.add(number) });
     // SAFETY: as above.

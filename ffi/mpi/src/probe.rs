@@ -8,10 +8,10 @@ use strait::raw::{Matched, RawEndpoint as _};
 use strait::{Call, Error, Source, Wait};
 
 use super::comms::Comm;
-use super::host::{self, Address, Count, Handles, Ints};
-use super::operation::{Finished, Operation, source, wanted_tag};
+use super::host::{self, HandleArray, Ints, LargeCount, Pointer};
+use super::operation::{Finished, StartedOperation, source, wanted_tag};
 use super::pack::Elements;
-use super::requests::{Entry, FROM_NONE};
+use super::requests::{FROM_NONE, RequestEntry};
 use super::send::not_started;
 use super::state::{self, Entered};
 use super::{complete, errors, helper, recv};
@@ -19,12 +19,12 @@ use crate::abi::{self, Handle};
 use crate::front::operation::MessageArgs;
 
 /// A matched message, and the communicator of its probe.
-type Message = (Matched, Shared<Comm>);
+type ProbedMessage = (Matched, Shared<Comm>);
 
 /// The matched messages that the program has, by slot. A handle is made as that of a request.
 #[derive(Default)]
 pub(crate) struct MessageTable {
-    messages: RefCell<Vec<Option<Message>>>,
+    messages: RefCell<Vec<Option<ProbedMessage>>>,
 }
 
 impl MessageTable {
@@ -32,7 +32,7 @@ impl MessageTable {
         self.messages.borrow().iter().all(Option::is_none)
     }
 
-    fn add(&self, message: Message) -> Handle {
+    fn add(&self, message: ProbedMessage) -> Handle {
         let mut messages = self.messages.borrow_mut();
         let free = messages.iter().position(Option::is_none);
         let slot = free.unwrap_or(messages.len());
@@ -43,13 +43,13 @@ impl MessageTable {
         abi::request_handle(slot as u32)
     }
 
-    fn take(&self, slot: u32) -> Option<Message> {
+    fn take(&self, slot: u32) -> Option<ProbedMessage> {
         self.messages.borrow_mut().get_mut(slot as usize)?.take()
     }
 }
 
 /// The message that a probe looks for.
-struct Wanted {
+struct ProbeArgs {
     comm: Shared<Comm>,
     peer: u32,
     tag: u32,
@@ -57,7 +57,7 @@ struct Wanted {
 
 /// How a probe goes on.
 enum Probe {
-    Ours(Entered, Wanted),
+    Ours(Entered, ProbeArgs),
     /// The program probes `PROC_NULL`.
     FromNone,
     Hosts,
@@ -73,33 +73,33 @@ fn probe(peer: c_int, tag: c_int, comm: Handle) -> Probe {
     let (Some(peer), Some(tag)) = (source(&found, peer), wanted_tag(tag)) else {
         return Probe::Hosts;
     };
-    Probe::Ours(front, Wanted { comm: found, peer, tag })
+    Probe::Ours(front, ProbeArgs { comm: found, peer, tag })
 }
 
 /// Looks for a message, and describes it.
-fn find(front: &state::Front, wanted: &Wanted) -> Result<Option<Finished>, Error> {
+fn find(front: &state::Front, wanted: &ProbeArgs) -> Result<Option<Finished>, Error> {
     let endpoint = wanted.comm.endpoint(&front.world);
     let found = endpoint.iprobe(Source::from(wanted.peer), wanted.tag)?;
     Ok(found.map(|status| Finished::received(&wanted.comm, status)))
 }
 
 /// Looks for a message, and takes it out of matching.
-fn take(front: &state::Front, wanted: &Wanted) -> Result<Option<Matched>, Error> {
+fn take(front: &state::Front, wanted: &ProbeArgs) -> Result<Option<Matched>, Error> {
     wanted.comm.endpoint(&front.world).try_to_match(wanted.peer, wanted.tag)
 }
 
-fn what(wanted: &Wanted) -> Wait {
+fn what(wanted: &ProbeArgs) -> Wait {
     Wait { tag: Some(wanted.tag), ..Wait::on(Call::Probe, wanted.peer) }
 }
 
 /// Ends a probe that failed.
-fn failed(front: Entered, wanted: &Wanted, error: &Error) -> c_int {
+fn failed(front: Entered, wanted: &ProbeArgs, error: &Error) -> c_int {
     drop(front);
     errors::report(wanted.comm.handle, error)
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn MPI_Probe(peer: c_int, tag: c_int, comm: Handle, status: Address) -> c_int {
+unsafe extern "C" fn MPI_Probe(peer: c_int, tag: c_int, comm: Handle, status: Pointer) -> c_int {
     match probe(peer, tag, comm) {
         Probe::FromNone => complete::write(status, &Finished::FROM_NONE),
         Probe::Ours(mut front, wanted) => {
@@ -123,7 +123,7 @@ unsafe extern "C" fn MPI_Iprobe(
     tag: c_int,
     comm: Handle,
     flag: Ints,
-    status: Address,
+    status: Pointer,
 ) -> c_int {
     // SAFETY: the program guarantees the contract of the function in the standard.
     unsafe {
@@ -151,10 +151,10 @@ unsafe extern "C" fn MPI_Iprobe(
 /// Gives the program a message that was matched.
 unsafe fn give(
     front: &Entered,
-    wanted: &Wanted,
+    wanted: &ProbeArgs,
     matched: Matched,
-    message: Handles,
-    status: Address,
+    message: HandleArray,
+    status: Pointer,
 ) -> c_int {
     let found = Finished::received(&wanted.comm, matched.status());
     // SAFETY: the program passes the place of a message.
@@ -167,8 +167,8 @@ unsafe extern "C" fn MPI_Mprobe(
     peer: c_int,
     tag: c_int,
     comm: Handle,
-    message: Handles,
-    status: Address,
+    message: HandleArray,
+    status: Pointer,
 ) -> c_int {
     // SAFETY: the program guarantees the contract of the function in the standard.
     unsafe {
@@ -198,8 +198,8 @@ unsafe extern "C" fn MPI_Improbe(
     tag: c_int,
     comm: Handle,
     flag: Ints,
-    message: Handles,
-    status: Address,
+    message: HandleArray,
+    status: Pointer,
 ) -> c_int {
     // SAFETY: the program guarantees the contract of the function in the standard.
     unsafe {
@@ -232,9 +232,9 @@ unsafe extern "C" fn MPI_Improbe(
 /// Starts to receive a message of ours. `Err` has the code that the program gets.
 unsafe fn begin(
     elements: Elements,
-    message: Handles,
+    message: HandleArray,
     host: impl Fn() -> c_int,
-) -> Result<(Entered, Operation, MessageArgs), c_int> {
+) -> Result<(Entered, StartedOperation, MessageArgs), c_int> {
     // SAFETY: the program passes the place of a message.
     let slot = unsafe { abi::request_slot(*message) };
     let (Some(slot), Some(front)) = (slot, state::enter()) else {
@@ -247,7 +247,7 @@ unsafe fn begin(
     };
     let args = MessageArgs { elements, peer: abi::ANY_SOURCE, tag: abi::ANY_TAG };
     // SAFETY: the program keeps the buffer of its elements until it has asked for the end.
-    let begun = unsafe { Operation::mrecv(&front, &comm, &matched, &args.elements) };
+    let begun = unsafe { StartedOperation::mrecv(&front, &comm, &matched, &args.elements) };
     // SAFETY: the program passes the place of a message.
     unsafe { message.write(abi::message_null()) };
     match begun {
@@ -265,11 +265,11 @@ macro_rules! mrecvs {
     ($($name:ident, $iname:ident = $host:ident, $ihost:ident: $count:ty;)*) => {$(
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name(
-            buffer: Address,
+            buffer: Pointer,
             count: $count,
             datatype: Handle,
-            message: Handles,
-            status: Address,
+            message: HandleArray,
+            status: Pointer,
         ) -> c_int {
             // SAFETY: the program guarantees the contract of the function in the standard.
             unsafe {
@@ -295,11 +295,11 @@ macro_rules! mrecvs {
 
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $iname(
-            buffer: Address,
+            buffer: Pointer,
             count: $count,
             datatype: Handle,
-            message: Handles,
-            request: Handles,
+            message: HandleArray,
+            request: HandleArray,
         ) -> c_int {
             // SAFETY: the program guarantees the contract of the function in the standard.
             unsafe {
@@ -314,7 +314,7 @@ macro_rules! mrecvs {
                     Err(code) => code,
                     Ok((front, operation, _)) => {
                         let comm = operation.comm.handle;
-                        let handle = front.requests.add(Entry::One(operation));
+                        let handle = front.requests.add(RequestEntry::One(operation));
                         drop(front);
                         let Some(handle) = handle else { return errors::no_request(comm) };
                         request.write(handle);
@@ -328,5 +328,5 @@ macro_rules! mrecvs {
 
 mrecvs! {
     MPI_Mrecv, MPI_Imrecv = Mrecv, Imrecv: c_int;
-    MPI_Mrecv_c, MPI_Imrecv_c = Mrecv_c, Imrecv_c: Count;
+    MPI_Mrecv_c, MPI_Imrecv_c = Mrecv_c, Imrecv_c: LargeCount;
 }

@@ -7,10 +7,10 @@ use strait::raw::{Part, RawEndpoint as _, RawRequests as _};
 use strait::{Call, Wait};
 
 use super::comms::Comm;
-use super::host::{self, Address, Count, Handles};
-use super::operation::{Finished, MessageArgs, Operation, source, wanted_tag};
+use super::host::{self, HandleArray, LargeCount, Pointer};
+use super::operation::{Finished, MessageArgs, StartedOperation, source, wanted_tag};
 use super::pack::{Elements, whole};
-use super::requests::{Entry, FROM_NONE};
+use super::requests::{FROM_NONE, RequestEntry};
 use super::send::{Target, not_started};
 use super::state::{self, Entered, Front};
 use super::{complete, errors};
@@ -24,9 +24,9 @@ const LOOKS: u32 = 400;
 #[inline(always)]
 unsafe fn recv_short(
     front: &Front,
-    (base, count, datatype): (Address, i64, Handle),
+    (base, count, datatype): (Pointer, i64, Handle),
     target: Target,
-    status: Address,
+    status: Pointer,
 ) -> bool {
     if target.comm != abi::comm_world() || target.tag < 0 {
         return false;
@@ -73,9 +73,9 @@ fn recv_lines(front: &Front, comm: &Comm, part: Part, target: Target) -> Option<
 unsafe fn recv(
     elements: Elements,
     target: Target,
-    status: Address,
+    status: Pointer,
     host: impl Fn() -> c_int,
-    host_start: impl Fn(Handles) -> c_int,
+    host_start: impl Fn(HandleArray) -> c_int,
 ) -> c_int {
     let Some(mut front) = state::enter() else { return host() };
     let Some(comm) = front.comms.find(target.comm) else {
@@ -93,7 +93,7 @@ unsafe fn recv(
     }
     let args = MessageArgs { elements, peer: target.peer, tag: target.tag };
     // SAFETY: the program passes a buffer of its elements, which this call waits for.
-    let operation = match unsafe { Operation::recv(&front, &comm, &args) } {
+    let operation = match unsafe { StartedOperation::recv(&front, &comm, &args) } {
         Ok(operation) => operation,
         Err(error) => return not_started(front, target.comm, error),
     };
@@ -110,7 +110,7 @@ unsafe fn recv(
 pub(crate) fn finish(
     front: &mut Entered,
     comm: &Shared<Comm>,
-    mut operation: Operation,
+    mut operation: StartedOperation,
     args: &MessageArgs,
 ) -> Finished {
     if !operation.unscoped.is_over() {
@@ -136,7 +136,7 @@ pub(crate) fn finish(
 unsafe fn irecv(
     elements: Elements,
     target: Target,
-    request: Handles,
+    request: HandleArray,
     host: impl Fn() -> c_int,
 ) -> c_int {
     let Some(front) = state::enter() else { return host() };
@@ -152,11 +152,11 @@ unsafe fn irecv(
     }
     let args = MessageArgs { elements, peer: target.peer, tag: target.tag };
     // SAFETY: the program keeps the buffer of its elements until it has asked for the end.
-    let operation = match unsafe { Operation::recv(&front, &comm, &args) } {
+    let operation = match unsafe { StartedOperation::recv(&front, &comm, &args) } {
         Ok(operation) => operation,
         Err(error) => return not_started(front, target.comm, error),
     };
-    let handle = front.requests.add(Entry::One(operation));
+    let handle = front.requests.add(RequestEntry::One(operation));
     drop(front);
     let Some(handle) = handle else { return errors::no_request(target.comm) };
     // SAFETY: the program passes the place of a request.
@@ -169,13 +169,13 @@ macro_rules! recvs {
     ($($name:ident, $iname:ident = $host:ident, $ihost:ident: $count:ty;)*) => {$(
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name(
-            buffer: Address,
+            buffer: Pointer,
             count: $count,
             datatype: Handle,
             peer: c_int,
             tag: c_int,
             comm: Handle,
-            status: Address,
+            status: Pointer,
         ) -> c_int {
             let target = Target { peer, tag, comm };
             // SAFETY: the program guarantees the contract of the function in the standard.
@@ -195,13 +195,13 @@ macro_rules! recvs {
 
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $iname(
-            buffer: Address,
+            buffer: Pointer,
             count: $count,
             datatype: Handle,
             peer: c_int,
             tag: c_int,
             comm: Handle,
-            request: Handles,
+            request: HandleArray,
         ) -> c_int {
             let elements = Elements::new(buffer, count.into(), datatype);
             let target = Target { peer, tag, comm };
@@ -216,5 +216,5 @@ macro_rules! recvs {
 
 recvs! {
     MPI_Recv, MPI_Irecv = Recv, Irecv: c_int;
-    MPI_Recv_c, MPI_Irecv_c = Recv_c, Irecv_c: Count;
+    MPI_Recv_c, MPI_Irecv_c = Recv_c, Irecv_c: LargeCount;
 }

@@ -2,7 +2,7 @@
 
 use core::cell::{Cell, RefCell};
 
-use super::operation::{Finished, Operation};
+use super::operation::{Finished, StartedOperation};
 use super::persistent::Persistent;
 use super::state::Front;
 use crate::abi::{self, Handle};
@@ -17,12 +17,12 @@ pub(crate) const FROM_NONE: u32 = 1;
 const FIRST: u32 = 2;
 
 /// A request of the table.
-pub(crate) enum Entry {
+pub(crate) enum RequestEntry {
     Free,
     /// One operation.
-    One(Operation),
+    One(StartedOperation),
     /// A send, and a receive, which gives the status.
-    Pair(Box<[Operation; 2]>),
+    Pair(Box<[StartedOperation; 2]>),
     Persistent(Box<Persistent>),
 }
 
@@ -47,12 +47,12 @@ impl RequestView {
 /// Requests by slot.
 #[derive(Default)]
 pub(crate) struct RequestTable {
-    entries: RefCell<Vec<Entry>>,
+    entries: RefCell<Vec<RequestEntry>>,
     free: RefCell<Vec<u32>>,
     /// Number of operations that the program has not seen end.
     open: Cell<u32>,
     /// Operations of requests that the program freed.
-    pub(crate) orphans: RefCell<Vec<Operation>>,
+    pub(crate) orphans: RefCell<Vec<StartedOperation>>,
 }
 
 impl RequestTable {
@@ -63,17 +63,17 @@ impl RequestTable {
     }
 
     /// Adds a request and returns its handle. Returns `None` if there are no more handles.
-    pub(crate) fn add(&self, entry: Entry) -> Option<Handle> {
+    pub(crate) fn add(&self, entry: RequestEntry) -> Option<Handle> {
         let mut entries = self.entries.borrow_mut();
         let slot = match self.free.borrow_mut().pop() {
             Some(slot) => slot,
             None if entries.len() as u32 + FIRST >= abi::REQUESTS => return None,
             None => {
-                entries.push(Entry::Free);
+                entries.push(RequestEntry::Free);
                 entries.len() as u32 - 1 + FIRST
             }
         };
-        if !matches!(entry, Entry::Persistent(_)) {
+        if !matches!(entry, RequestEntry::Persistent(_)) {
             self.count_start();
         }
         entries[(slot - FIRST) as usize] = entry;
@@ -96,12 +96,12 @@ impl RequestTable {
 
     /// Returns whether the program has ended or freed all its requests.
     pub(crate) fn is_empty(&self) -> bool {
-        self.entries.borrow().iter().all(|entry| matches!(entry, Entry::Free))
+        self.entries.borrow().iter().all(|entry| matches!(entry, RequestEntry::Free))
             && self.orphans.borrow().is_empty()
     }
 
     /// Calls `act` with the entry of a slot of the table.
-    pub(crate) fn with<R>(&self, slot: u32, act: impl FnOnce(&mut Entry) -> R) -> Option<R> {
+    pub(crate) fn with<R>(&self, slot: u32, act: impl FnOnce(&mut RequestEntry) -> R) -> Option<R> {
         let mut entries = self.entries.borrow_mut();
         entries.get_mut(slot.checked_sub(FIRST)? as usize).map(act)
     }
@@ -112,13 +112,13 @@ impl RequestTable {
             return RequestView::Over;
         }
         let view = self.with(slot, |entry| match entry {
-            Entry::Free => RequestView::Nothing,
-            Entry::One(operation) => RequestView::of(operation.look(front)),
-            Entry::Pair(pair) => {
+            RequestEntry::Free => RequestView::Nothing,
+            RequestEntry::One(operation) => RequestView::of(operation.look(front)),
+            RequestEntry::Pair(pair) => {
                 let [send, recv] = &mut **pair;
                 RequestView::of(send.look(front) & recv.look(front))
             }
-            Entry::Persistent(persistent) => persistent.view(front),
+            RequestEntry::Persistent(persistent) => persistent.view(front),
         });
         view.unwrap_or(RequestView::Nothing)
     }
@@ -131,15 +131,15 @@ impl RequestTable {
             _ => {}
         }
         let report = self.with(slot, |entry| match entry {
-            Entry::Free => Finished::EMPTY,
-            Entry::One(operation) => operation.finish(),
-            Entry::Pair(pair) => {
+            RequestEntry::Free => Finished::EMPTY,
+            RequestEntry::One(operation) => operation.finish(),
+            RequestEntry::Pair(pair) => {
                 let [send, recv] = &**pair;
                 let (sent, mut received) = (send.finish(), recv.finish());
                 received.error = received.error.or(sent.error);
                 received
             }
-            Entry::Persistent(persistent) => persistent.report(),
+            RequestEntry::Persistent(persistent) => persistent.report(),
         });
         report.unwrap_or(Finished::EMPTY)
     }
@@ -148,9 +148,9 @@ impl RequestTable {
     /// of no request, or its own if it is persistent.
     pub(crate) fn end(&self, slot: u32, handle: Handle) -> Handle {
         let ended = self.with(slot, |entry| match entry {
-            Entry::Persistent(persistent) => (true, persistent.end()),
+            RequestEntry::Persistent(persistent) => (true, persistent.end()),
             _ => {
-                *entry = Entry::Free;
+                *entry = RequestEntry::Free;
                 (false, true)
             }
         });
@@ -166,11 +166,11 @@ impl RequestTable {
     }
 
     /// Takes a request out of the table, which may go on.
-    pub(crate) fn take(&self, slot: u32) -> Option<Entry> {
-        let entry = self.with(slot, |entry| core::mem::replace(entry, Entry::Free))?;
+    pub(crate) fn take(&self, slot: u32) -> Option<RequestEntry> {
+        let entry = self.with(slot, |entry| core::mem::replace(entry, RequestEntry::Free))?;
         match &entry {
-            Entry::Free => return None,
-            Entry::Persistent(persistent) if !persistent.is_active() => {}
+            RequestEntry::Free => return None,
+            RequestEntry::Persistent(persistent) if !persistent.is_active() => {}
             _ => self.count_end(),
         }
         self.free.borrow_mut().push(slot);
@@ -185,7 +185,7 @@ impl RequestTable {
     }
 
     /// Keeps an operation until it is over. The program has no request for it.
-    pub(crate) fn adopt(&self, operation: Operation) {
+    pub(crate) fn adopt(&self, operation: StartedOperation) {
         if !operation.unscoped.is_over() {
             self.orphans.borrow_mut().push(operation);
         }

@@ -5,10 +5,10 @@ use core::ffi::c_int;
 use strait::raw::{RawEndpoint as _, SHORT_MAX, SentShort};
 use strait::{Call, Wait};
 
-use super::host::{self, Address, Count, Handles};
-use super::operation::{MessageArgs, NotStarted, Operation, SendMode};
+use super::host::{self, HandleArray, LargeCount, Pointer};
+use super::operation::{MessageArgs, NotStarted, SendKind, StartedOperation};
 use super::pack::{Elements, whole};
-use super::requests::{Entry, RequestTable};
+use super::requests::{RequestEntry, RequestTable};
 use super::state::{self, Entered, Front};
 use super::{complete, errors};
 use crate::abi::{self, Handle};
@@ -26,7 +26,7 @@ pub(crate) struct Target {
 #[inline(always)]
 unsafe fn send_short(
     front: &Front,
-    (base, count, datatype): (Address, i64, Handle),
+    (base, count, datatype): (Pointer, i64, Handle),
     target: Target,
 ) -> bool {
     if target.comm != abi::comm_world() {
@@ -54,11 +54,11 @@ unsafe fn send_short(
 /// the same arguments.
 #[inline(never)]
 unsafe fn send(
-    mode: SendMode,
+    mode: SendKind,
     elements: Elements,
     target: Target,
     host: impl Fn() -> c_int,
-    host_start: impl Fn(Handles) -> c_int,
+    host_start: impl Fn(HandleArray) -> c_int,
 ) -> c_int {
     let Some(mut front) = state::enter() else { return host() };
     let Some(comm) = front.comms.find(target.comm) else {
@@ -70,11 +70,11 @@ unsafe fn send(
     }
     let args = MessageArgs { elements, peer: target.peer, tag: target.tag };
     // SAFETY: the program passes a buffer of its elements, which this call waits for.
-    let mut operation = match unsafe { Operation::send(&front, &comm, mode, &args) } {
+    let mut operation = match unsafe { StartedOperation::send(&front, &comm, mode, &args) } {
         Ok(operation) => operation,
         Err(error) => return not_started(front, target.comm, error),
     };
-    if mode == SendMode::Buffered {
+    if mode == SendKind::Buffered {
         front.requests.adopt(operation);
         return 0;
     }
@@ -104,10 +104,10 @@ pub(crate) fn not_started(front: Entered, comm: Handle, error: NotStarted) -> c_
 /// Starts to send. `host` is the host's function with the same arguments.
 #[inline(never)]
 unsafe fn isend(
-    mode: SendMode,
+    mode: SendKind,
     elements: Elements,
     target: Target,
-    request: Handles,
+    request: HandleArray,
     host: impl Fn() -> c_int,
 ) -> c_int {
     let Some(front) = state::enter() else { return host() };
@@ -123,17 +123,17 @@ unsafe fn isend(
     }
     let args = MessageArgs { elements, peer: target.peer, tag: target.tag };
     // SAFETY: the program keeps the buffer of its elements until it has asked for the end.
-    let operation = match unsafe { Operation::send(&front, &comm, mode, &args) } {
+    let operation = match unsafe { StartedOperation::send(&front, &comm, mode, &args) } {
         Ok(operation) => operation,
         Err(error) => return not_started(front, target.comm, error),
     };
-    let handle = if mode == SendMode::Buffered {
+    let handle = if mode == SendKind::Buffered {
         front.requests.adopt(operation);
         Some(RequestTable::done())
     } else if let Some(Ok(_)) = operation.unscoped.outcome() {
         Some(RequestTable::done())
     } else {
-        front.requests.add(Entry::One(operation))
+        front.requests.add(RequestEntry::One(operation))
     };
     drop(front);
     let Some(handle) = handle else { return errors::no_request(target.comm) };
@@ -147,14 +147,14 @@ macro_rules! sends {
     ($($name:ident, $large:ident, $iname:ident, $ilarge:ident
         = $host:ident, $host_large:ident, $ihost:ident, $ihost_large:ident: $mode:ident;)*) => {$(
         sends!(@blocking $name, $host, $ihost, c_int, $mode);
-        sends!(@blocking $large, $host_large, $ihost_large, Count, $mode);
+        sends!(@blocking $large, $host_large, $ihost_large, LargeCount, $mode);
         sends!(@start $iname, $ihost, c_int, $mode);
-        sends!(@start $ilarge, $ihost_large, Count, $mode);
+        sends!(@start $ilarge, $ihost_large, LargeCount, $mode);
     )*};
     (@blocking $name:ident, $host:ident, $ihost:ident, $count:ty, $mode:ident) => {
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name(
-            buffer: Address,
+            buffer: Pointer,
             count: $count,
             datatype: Handle,
             peer: c_int,
@@ -164,7 +164,7 @@ macro_rules! sends {
             let target = Target { peer, tag, comm };
             // SAFETY: the program guarantees the contract of the function in the standard.
             unsafe {
-                if matches!(SendMode::$mode, SendMode::Standard)
+                if matches!(SendKind::$mode, SendKind::Standard)
                     && let Some(front) = state::unlocked()
                     && send_short(front, (buffer, count.into(), datatype), target)
                 {
@@ -174,25 +174,25 @@ macro_rules! sends {
                 let host = || host::$host(buffer, count, datatype, peer, tag, comm);
                 let start =
                     |request| host::$ihost(buffer, count, datatype, peer, tag, comm, request);
-                send(SendMode::$mode, elements, target, host, start)
+                send(SendKind::$mode, elements, target, host, start)
             }
         }
     };
     (@start $name:ident, $host:ident, $count:ty, $mode:ident) => {
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name(
-            buffer: Address,
+            buffer: Pointer,
             count: $count,
             datatype: Handle,
             peer: c_int,
             tag: c_int,
             comm: Handle,
-            request: Handles,
+            request: HandleArray,
         ) -> c_int {
             let target = Target { peer, tag, comm };
             // SAFETY: the program guarantees the contract of the function in the standard.
             unsafe {
-                if matches!(SendMode::$mode, SendMode::Standard)
+                if matches!(SendKind::$mode, SendKind::Standard)
                     && let Some(front) = state::unlocked()
                     && send_short(front, (buffer, count.into(), datatype), target)
                 {
@@ -201,7 +201,7 @@ macro_rules! sends {
                 }
                 let elements = Elements::new(buffer, count.into(), datatype);
                 let host = || host::$host(buffer, count, datatype, peer, tag, comm, request);
-                isend(SendMode::$mode, elements, target, request, host)
+                isend(SendKind::$mode, elements, target, request, host)
             }
         }
     };

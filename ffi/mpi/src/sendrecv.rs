@@ -4,10 +4,10 @@ use crate::front::shared::Shared;
 use core::ffi::c_int;
 
 use super::comms::Comm;
-use super::host::{self, Address, Count, Handles};
-use super::operation::{Finished, MessageArgs, NotStarted, Operation, SendMode};
+use super::host::{self, HandleArray, LargeCount, Pointer};
+use super::operation::{Finished, MessageArgs, NotStarted, SendKind, StartedOperation};
 use super::pack::Elements;
-use super::requests::{Entry, FROM_NONE, RequestTable};
+use super::requests::{FROM_NONE, RequestEntry, RequestTable};
 use super::send::not_started;
 use super::state::{self, Entered};
 use super::{complete, errors, recv};
@@ -16,8 +16,8 @@ use strait::{Call, Wait};
 
 /// The operations of a call that have started. `None`: the peer is `PROC_NULL`.
 struct Halves {
-    send: Option<Operation>,
-    recv: Option<Operation>,
+    send: Option<StartedOperation>,
+    recv: Option<StartedOperation>,
 }
 
 /// Starts both.
@@ -26,22 +26,22 @@ unsafe fn start(
     comm: &Shared<Comm>,
     send: &MessageArgs,
     recv: &MessageArgs,
-    mode: SendMode,
+    mode: SendKind,
 ) -> Result<Halves, NotStarted> {
     let is_open = |args: &MessageArgs| args.peer != abi::PROC_NULL;
     // A send in place reads its buffer before the receive may write it.
     // SAFETY: the program keeps both buffers until the call, or its request, has ended.
     unsafe {
         let mut halves = Halves { send: None, recv: None };
-        let (buffered, other) = (mode == SendMode::Buffered, mode != SendMode::Buffered);
+        let (buffered, other) = (mode == SendKind::Buffered, mode != SendKind::Buffered);
         if buffered && is_open(send) {
-            halves.send = Some(Operation::send(front, comm, mode, send)?);
+            halves.send = Some(StartedOperation::send(front, comm, mode, send)?);
         }
         if is_open(recv) {
-            halves.recv = Some(Operation::recv(front, comm, recv)?);
+            halves.recv = Some(StartedOperation::recv(front, comm, recv)?);
         }
         if other && is_open(send) {
-            match Operation::send(front, comm, mode, send) {
+            match StartedOperation::send(front, comm, mode, send) {
                 Ok(operation) => halves.send = Some(operation),
                 Err(error) => {
                     if let Some(recv) = &mut halves.recv {
@@ -59,9 +59,9 @@ unsafe fn start(
 unsafe fn both(
     send: MessageArgs,
     recv: MessageArgs,
-    mode: SendMode,
+    mode: SendKind,
     comm: Handle,
-    status: Address,
+    status: Pointer,
     host: impl Fn() -> c_int,
 ) -> c_int {
     let Some(mut front) = state::enter() else { return host() };
@@ -99,9 +99,9 @@ unsafe fn both(
 unsafe fn start_both(
     send: MessageArgs,
     recv: MessageArgs,
-    mode: SendMode,
+    mode: SendKind,
     comm: Handle,
-    request: Handles,
+    request: HandleArray,
     host: impl Fn() -> c_int,
 ) -> c_int {
     let Some(front) = state::enter() else { return host() };
@@ -116,10 +116,12 @@ unsafe fn start_both(
         Err(error) => return not_started(front, comm, error),
     };
     let handle = match (halves.send, halves.recv) {
-        (Some(send), Some(recv)) => front.requests.add(Entry::Pair(Box::new([send, recv]))),
-        (None, Some(recv)) => front.requests.add(Entry::One(recv)),
+        (Some(send), Some(recv)) => front.requests.add(RequestEntry::Pair(Box::new([send, recv]))),
+        (None, Some(recv)) => front.requests.add(RequestEntry::One(recv)),
         // The status is that of the receive, which is from `PROC_NULL`.
-        (Some(send), None) if !send.unscoped.is_over() => front.requests.add(Entry::One(send)),
+        (Some(send), None) if !send.unscoped.is_over() => {
+            front.requests.add(RequestEntry::One(send))
+        }
         (Some(_), None) => Some(RequestTable::done()),
         (None, None) => Some(abi::request_handle(FROM_NONE)),
     };
@@ -134,20 +136,20 @@ unsafe fn start_both(
 macro_rules! sendrecvs {
     ($($name:ident, $inner:ident, $replace:ident, $ireplace:ident
         = $host:ident, $ihost:ident, $rhost:ident, $irhost:ident: $count:ty;)*) => {$(
-        sendrecvs!(@two $name, $host, $count, both, status, Address);
-        sendrecvs!(@two $inner, $ihost, $count, start_both, request, Handles);
-        sendrecvs!(@replace $replace, $rhost, $count, both, status, Address);
-        sendrecvs!(@replace $ireplace, $irhost, $count, start_both, request, Handles);
+        sendrecvs!(@two $name, $host, $count, both, status, Pointer);
+        sendrecvs!(@two $inner, $ihost, $count, start_both, request, HandleArray);
+        sendrecvs!(@replace $replace, $rhost, $count, both, status, Pointer);
+        sendrecvs!(@replace $ireplace, $irhost, $count, start_both, request, HandleArray);
     )*};
     (@two $name:ident, $host:ident, $count:ty, $how:ident, $last:ident, $last_type:ty) => {
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name(
-            data: Address,
+            data: Pointer,
             count: $count,
             datatype: Handle,
             dest: c_int,
             tag: c_int,
-            buffer: Address,
+            buffer: Pointer,
             room: $count,
             buffer_type: Handle,
             from: c_int,
@@ -161,7 +163,7 @@ macro_rules! sendrecvs {
             let recv = MessageArgs { elements, peer: from, tag: recv_tag };
             // SAFETY: the program guarantees the contract of the function in the standard.
             unsafe {
-                $how(send, recv, SendMode::Standard, comm, $last, || {
+                $how(send, recv, SendKind::Standard, comm, $last, || {
                     host::$host(
                         data, count, datatype, dest, tag, buffer, room, buffer_type, from,
                         recv_tag, comm, $last,
@@ -173,7 +175,7 @@ macro_rules! sendrecvs {
     (@replace $name:ident, $host:ident, $count:ty, $how:ident, $last:ident, $last_type:ty) => {
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name(
-            buffer: Address,
+            buffer: Pointer,
             count: $count,
             datatype: Handle,
             dest: c_int,
@@ -188,7 +190,7 @@ macro_rules! sendrecvs {
             let recv = MessageArgs { elements, peer: from, tag: recv_tag };
             // SAFETY: the program guarantees the contract of the function in the standard.
             unsafe {
-                $how(send, recv, SendMode::Buffered, comm, $last, || {
+                $how(send, recv, SendKind::Buffered, comm, $last, || {
                     host::$host(
                         buffer, count, datatype, dest, tag, from, recv_tag, comm, $last,
                     )
@@ -202,5 +204,5 @@ sendrecvs! {
     MPI_Sendrecv, MPI_Isendrecv, MPI_Sendrecv_replace, MPI_Isendrecv_replace
         = Sendrecv, Isendrecv, Sendrecv_replace, Isendrecv_replace: c_int;
     MPI_Sendrecv_c, MPI_Isendrecv_c, MPI_Sendrecv_replace_c, MPI_Isendrecv_replace_c
-        = Sendrecv_c, Isendrecv_c, Sendrecv_replace_c, Isendrecv_replace_c: Count;
+        = Sendrecv_c, Isendrecv_c, Sendrecv_replace_c, Isendrecv_replace_c: LargeCount;
 }

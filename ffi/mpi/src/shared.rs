@@ -14,19 +14,19 @@ use super::state;
 
 /// A reference to a value that lives until its last reference is dropped.
 pub(crate) struct Shared<T> {
-    place: NonNull<Counted<T>>,
-    owns: PhantomData<Counted<T>>,
+    place: NonNull<SharedPlace<T>>,
+    owns: PhantomData<SharedPlace<T>>,
 }
 
 /// A value with the number of its references.
-struct Counted<T> {
+struct SharedPlace<T> {
     references: AtomicUsize,
     value: T,
 }
 
 impl<T> Shared<T> {
     pub(crate) fn new(value: T) -> Self {
-        let counted = Box::new(Counted { references: AtomicUsize::new(1), value });
+        let counted = Box::new(SharedPlace { references: AtomicUsize::new(1), value });
         Self { place: NonNull::from(Box::leak(counted)), owns: PhantomData }
     }
 
@@ -52,7 +52,7 @@ impl<T> Shared<T> {
     }
 
     #[inline(always)]
-    const fn counted(&self) -> &Counted<T> {
+    const fn counted(&self) -> &SharedPlace<T> {
         // SAFETY: the place lives until its last reference is dropped, and `self` is one.
         unsafe { self.place.as_ref() }
     }

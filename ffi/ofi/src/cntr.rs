@@ -7,7 +7,7 @@ use std::time::Instant;
 use crate::abi::{
     CntrArg, CntrAttr, CntrFid, DomainArg, FiStatus, Fid, NewArg, OpsCntr, class, errno,
 };
-use crate::counts::Counts;
+use crate::counts::TrafficCounts;
 use crate::domain::Domain;
 use crate::endpoint::FidEp;
 use crate::endpoint_list::EndpointList;
@@ -19,7 +19,7 @@ pub(crate) struct Cntr {
     fid: Fid,
     ops: *const OpsCntr,
     domain: ObjectRef<Domain>,
-    counts: Counts,
+    counts: TrafficCounts,
     endpoints: EndpointList<FidEp>,
 }
 
@@ -30,7 +30,7 @@ unsafe impl Object for Cntr {
 }
 
 impl Cntr {
-    pub(crate) const fn counts(&self) -> &Counts {
+    pub(crate) const fn counts(&self) -> &TrafficCounts {
         &self.counts
     }
 
@@ -59,7 +59,7 @@ pub(crate) extern "C" fn open(
         fid: object::fid::<Cntr>(context),
         ops: &raw const OPS,
         domain: Domain::keep(domain),
-        counts: Counts::default(),
+        counts: TrafficCounts::default(),
         endpoints: EndpointList::default(),
     };
     object::hand_out(made, cntr)

@@ -9,7 +9,7 @@ mod long_double;
 use core::ops::{Add, BitAnd, BitOr, BitXor, Mul};
 
 /// A number as it lies in memory.
-trait Element: Copy + PartialEq {
+trait NumberElement: Copy + PartialEq {
     /// Combines `old` and `new` by `operator`. Returns `None` if this type lacks the operator.
     fn combine(operator: u32, old: Self, new: Self) -> Option<Self>;
 
@@ -39,7 +39,7 @@ const CSWAP_GT: u32 = 17;
 const MSWAP: u32 = 18;
 
 /// Applies the operators that all types share, and passes the rest to `others`.
-fn basic<T: Element>(
+fn basic<T: NumberElement>(
     operator: u32,
     (old, new): (T, T),
     is_true: impl Fn(T) -> bool,
@@ -59,7 +59,11 @@ fn basic<T: Element>(
 
 /// Returns `new` if `compare` and `old` satisfy `operator`, else `old`. The comparison has
 /// `compare` on its left.
-fn swap_if<T: Element + PartialOrd>(operator: u32, (old, new): (T, T), compare: T) -> Option<T> {
+fn swap_if<T: NumberElement + PartialOrd>(
+    operator: u32,
+    (old, new): (T, T),
+    compare: T,
+) -> Option<T> {
     let yes = match operator {
         CSWAP => compare == old,
         CSWAP_NE => compare != old,
@@ -74,7 +78,7 @@ fn swap_if<T: Element + PartialOrd>(operator: u32, (old, new): (T, T), compare: 
 
 macro_rules! integers {
     ($($number:ty)*) => {$(
-        impl Element for $number {
+        impl NumberElement for $number {
             fn combine(operator: u32, old: Self, new: Self) -> Option<Self> {
                 basic(operator, (old, new), |x| x != 0, Self::from, || Some(match operator {
                     MIN => old.min(new),
@@ -102,7 +106,7 @@ integers!(i8 u8 i16 u16 i32 u32 i64 u64 i128 u128);
 
 macro_rules! floats {
     ($($number:ty, $zero:expr, $one:expr;)*) => {$(
-        impl Element for $number {
+        impl NumberElement for $number {
             fn combine(operator: u32, old: Self, new: Self) -> Option<Self> {
                 let truth = |truth| if truth { $one } else { $zero };
                 basic(operator, (old, new), |x| x != $zero, truth, || Some(match operator {
@@ -136,7 +140,7 @@ floats! {
 #[repr(C)]
 struct Complex<T>(T, T);
 
-impl<T> Element for Complex<T>
+impl<T> NumberElement for Complex<T>
 where
     T: Copy + PartialEq + From<u8> + Add<Output = T> + Mul<Output = T> + core::ops::Sub<Output = T>,
 {
@@ -170,7 +174,7 @@ where
 /// A function over elements of any type.
 trait Visitor {
     type Output;
-    fn visit<T: Element>(self) -> Self::Output;
+    fn visit<T: NumberElement>(self) -> Self::Output;
 }
 
 /// Calls a visitor with the type of libfabric's number `datatype`. Returns `None` for a type that
@@ -228,7 +232,7 @@ pub(crate) fn element_bytes(datatype: u32, operator: u32, form: Form) -> Option<
     struct Ask(u32, Form);
     impl Visitor for Ask {
         type Output = Option<usize>;
-        fn visit<T: Element>(self) -> Option<usize> {
+        fn visit<T: NumberElement>(self) -> Option<usize> {
             // SAFETY: any bytes are a valid number of each type.
             let zero: T = unsafe { core::mem::zeroed() };
             let served = match self.1 {
@@ -260,7 +264,7 @@ pub(crate) unsafe fn apply(
     struct Apply<'a>(u32, *mut u8, &'a [u8], &'a [u8], &'a mut [u8]);
     impl Visitor for Apply<'_> {
         type Output = ();
-        fn visit<T: Element>(self) {
+        fn visit<T: NumberElement>(self) {
             let Self(operator, target, operands, compare, old) = self;
             let size = size_of::<T>();
             for at in (0..operands.len() / size).map(|number| number * size) {

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use strait::World;
 use strait::boot::{Launch, SegmentConfig};
 
-use crate::measure::lane::Scratch;
+use crate::measure::lane::LaneScratch;
 use crate::measure::stage::BenchStage;
 use crate::output::complain;
 
@@ -33,7 +33,7 @@ pub(crate) fn start(
     env: Vec<(OsString, OsString)>,
     words: impl Iterator<Item = OsString>,
 ) -> Result<ExitCode, Box<dyn Error>> {
-    let scratch = Scratch::new(config.ranks / 2)?;
+    let scratch = LaneScratch::new(config.ranks / 2)?;
     let own = [RANK.into(), format!("--scratch={}", scratch.number()).into()];
     let launch = Launch {
         args: own.into_iter().chain(words).collect(),

@@ -18,7 +18,7 @@ const PROVIDER: &str = "libstrait-fi.so";
 pub(crate) struct MpiEnv {
     /// The MPI library.
     #[arg(required_unless_present = "front")]
-    mpi: Option<Mpi>,
+    mpi: Option<MpiName>,
     /// Print what puts the front before this program, or MPI library, instead.
     #[arg(long, value_name = "FILE", conflicts_with = "mpi")]
     front: Option<String>,
@@ -28,7 +28,7 @@ pub(crate) struct MpiEnv {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Mpi {
+enum MpiName {
     /// MPICH 4.1 or newer, built with libfabric.
     Mpich,
     /// Open MPI 4 or newer.
@@ -37,7 +37,7 @@ enum Mpi {
     Intel,
 }
 
-impl Mpi {
+impl MpiName {
     /// Returns the variables that direct its messages to libfabric.
     const fn variables(self) -> &'static [(&'static str, &'static str)] {
         match self {
@@ -62,7 +62,7 @@ impl MpiEnv {
         };
         let path = directory.display().to_string();
         let common = [("FI_PROVIDER", "strait"), ("FI_PROVIDER_PATH", path.as_str())];
-        for (name, value) in self.mpi.map_or(&[][..], Mpi::variables).iter().chain(&common) {
+        for (name, value) in self.mpi.map_or(&[][..], MpiName::variables).iter().chain(&common) {
             say(&format!("export {name}={}", quoted(value)))?;
         }
         Ok(ExitCode::SUCCESS)

@@ -41,7 +41,7 @@ const TICKS_PER_SECOND: f64 = 100.0;
 
 /// A look at a job.
 #[derive(Debug)]
-struct Sample {
+struct JobSample {
     time_ns: u64,
     ranks: Vec<RankSample>,
 }
@@ -81,7 +81,7 @@ struct RankRates {
 impl Top {
     pub(crate) fn execute(&self) -> Result<ExitCode, Box<dyn Error>> {
         let pause = Duration::from_millis(self.interval);
-        let mut before: Vec<(u64, Sample)> = Vec::new();
+        let mut before: Vec<(u64, JobSample)> = Vec::new();
         loop {
             let jobs = self.jobs();
             if jobs.is_empty() {
@@ -109,7 +109,11 @@ impl Top {
         jobs
     }
 
-    fn show(&self, before: &[(u64, Sample)], now: &[(u64, Sample)]) -> Result<(), Box<dyn Error>> {
+    fn show(
+        &self,
+        before: &[(u64, JobSample)],
+        now: &[(u64, JobSample)],
+    ) -> Result<(), Box<dyn Error>> {
         let terminal = Term::stdout();
         if !self.once && !self.json && terminal.is_term() {
             terminal.clear_screen()?;
@@ -127,7 +131,7 @@ impl Top {
     }
 }
 
-fn sample(job: &ObservedJob) -> Sample {
+fn sample(job: &ObservedJob) -> JobSample {
     let ranks = job.look();
     let count = ranks.len() as u32;
     let one = |seen: ObservedRank| {
@@ -136,10 +140,10 @@ fn sample(job: &ObservedJob) -> Sample {
         let ticks = threads.iter().map(|thread| thread.ticks).sum();
         RankSample { seen, ticks, to: (0..count).map(to).collect() }
     };
-    Sample { time_ns: monotonic_ns(), ranks: ranks.into_iter().map(one).collect() }
+    JobSample { time_ns: monotonic_ns(), ranks: ranks.into_iter().map(one).collect() }
 }
 
-fn rates(before: &Sample, now: &Sample) -> Vec<RankRates> {
+fn rates(before: &JobSample, now: &JobSample) -> Vec<RankRates> {
     let seconds = now.time_ns.saturating_sub(before.time_ns).max(1) as f64 / 1e9;
     let pairs = before.ranks.iter().zip(&now.ranks);
     pairs.map(|(before, now)| rates_of(before, now, seconds)).collect()

@@ -10,7 +10,7 @@ use strait_core::lock::WordAccess;
 
 use crate::Wire;
 use crate::locks::Costs;
-use crate::locks::cluster::{Cluster, Rank};
+use crate::locks::cluster::{Cluster, ClusterRank};
 use crate::locks::state::{Lock, Word};
 
 /// How the ranks meet.
@@ -69,7 +69,7 @@ pub fn barrier(design: BarrierDesign, nodes: u32, per_node: u32) -> f64 {
 }
 
 /// Exchanges messages in rounds: with the rank 1, 2, 4, … further on, of every `stride`-th rank.
-fn disseminate(rank: &Rank<'_>, base: u32, members: u32, stride: u32) {
+fn disseminate(rank: &ClusterRank<'_>, base: u32, members: u32, stride: u32) {
     let own = rank.rank / stride;
     let mut distance = 1;
     let mut round = base;
@@ -83,7 +83,7 @@ fn disseminate(rank: &Rank<'_>, base: u32, members: u32, stride: u32) {
 }
 
 /// Meets the other ranks of the node at shared words, and lets its first rank meet the other nodes.
-fn meet(rank: &Rank<'_>, base: u32, nodes: u32, per_node: u32) {
+fn meet(rank: &ClusterRank<'_>, base: u32, nodes: u32, per_node: u32) {
     let leader = rank.rank / per_node * per_node;
     let lock = Lock { window: base, target: leader };
     let others = leader..leader + per_node;
@@ -108,7 +108,7 @@ fn meet(rank: &Rank<'_>, base: u32, nodes: u32, per_node: u32) {
     }
 }
 
-impl Rank<'_> {
+impl ClusterRank<'_> {
     /// Sends a message to the target of `lock`.
     fn send_flag(&self, lock: Lock) {
         let word = (Word::Flag(lock.target), lock.target);

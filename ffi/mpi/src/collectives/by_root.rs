@@ -4,30 +4,36 @@ use core::ffi::c_int;
 
 use strait::raw::{RawBlocks, RawGroup as _};
 
-use super::vector::{Blocks, Numbers, Vector};
-use super::{Members, Refusal};
+use super::vector::{MemberBlocks, Numbers, Vector};
+use super::{CollectiveRefusal, CommMembers};
 use crate::abi::{self, Handle};
-use crate::front::host::Address;
+use crate::front::host::Pointer;
 
 /// Elements of a call: an address, a number and a type.
-pub(super) type Data = (Address, i64, Handle);
+pub(super) type Data = (Pointer, i64, Handle);
 
 /// Blocks of a call: an address, numbers and offsets, and a type.
-pub(super) type DataBlocks = (Address, (Numbers, Numbers), Handle);
+pub(super) type DataBlocks = (Pointer, (Numbers, Numbers), Handle);
 
 /// Returns whether an argument is `MPI_IN_PLACE`.
-pub(super) fn is_in_place(data: Address) -> bool {
+pub(super) fn is_in_place(data: Pointer) -> bool {
     data.addr() as isize == abi::IN_PLACE
 }
 
-impl Members<'_> {
-    pub(super) fn vector(&self, (base, count, datatype): Data) -> Result<Vector, Refusal> {
+impl CommMembers<'_> {
+    pub(super) fn vector(
+        &self,
+        (base, count, datatype): Data,
+    ) -> Result<Vector, CollectiveRefusal> {
         Vector::new(self.front, base, count, datatype)
     }
 
     /// Returns a vector with `count` elements for each member.
-    pub(super) fn vector_of_all(&self, (base, count, datatype): Data) -> Result<Vector, Refusal> {
-        let count = count.checked_mul(self.count() as i64).ok_or(Refusal::Argument)?;
+    pub(super) fn vector_of_all(
+        &self,
+        (base, count, datatype): Data,
+    ) -> Result<Vector, CollectiveRefusal> {
+        let count = count.checked_mul(self.count() as i64).ok_or(CollectiveRefusal::Argument)?;
         self.vector((base, count, datatype))
     }
 
@@ -37,9 +43,9 @@ impl Members<'_> {
     pub(super) unsafe fn blocks(
         &self,
         (base, numbers, datatype): DataBlocks,
-    ) -> Result<Blocks, Refusal> {
+    ) -> Result<MemberBlocks, CollectiveRefusal> {
         // SAFETY: the caller guarantees it (contract of `blocks`).
-        unsafe { Blocks::of_one_type(self.front, base, numbers, datatype, self.count()) }
+        unsafe { MemberBlocks::of_one_type(self.front, base, numbers, datatype, self.count()) }
     }
 }
 
@@ -47,10 +53,10 @@ impl Members<'_> {
 ///
 /// The program guarantees the contract of `MPI_Bcast`.
 pub(super) unsafe fn broadcast(
-    members: &Members<'_>,
+    members: &CommMembers<'_>,
     data: Data,
     root: c_int,
-) -> Result<(), Refusal> {
+) -> Result<(), CollectiveRefusal> {
     let (root, is_root) = members.root(root)?;
     let mut vector = members.vector(data)?;
     // SAFETY: the program passes a buffer of its elements.
@@ -70,11 +76,11 @@ pub(super) unsafe fn broadcast(
 ///
 /// The program guarantees the contract of `MPI_Gather`.
 pub(super) unsafe fn gather(
-    members: &Members<'_>,
+    members: &CommMembers<'_>,
     own: Data,
     all: Data,
     root: c_int,
-) -> Result<(), Refusal> {
+) -> Result<(), CollectiveRefusal> {
     let (root, is_root) = members.root(root)?;
     // SAFETY: the program passes buffers of its elements. Only the root has the second.
     unsafe {
@@ -103,11 +109,11 @@ pub(super) unsafe fn gather(
 ///
 /// The program guarantees the contract of `MPI_Gatherv`.
 pub(super) unsafe fn gather_blocks(
-    members: &Members<'_>,
+    members: &CommMembers<'_>,
     own: Data,
     all: DataBlocks,
     root: c_int,
-) -> Result<(), Refusal> {
+) -> Result<(), CollectiveRefusal> {
     let (root, is_root) = members.root(root)?;
     // SAFETY: the program passes buffers of its elements. Only the root has the second.
     unsafe {
@@ -136,11 +142,11 @@ pub(super) unsafe fn gather_blocks(
 ///
 /// The program guarantees the contract of `MPI_Scatter`.
 pub(super) unsafe fn scatter(
-    members: &Members<'_>,
+    members: &CommMembers<'_>,
     all: Data,
     own: Data,
     root: c_int,
-) -> Result<(), Refusal> {
+) -> Result<(), CollectiveRefusal> {
     let (root, is_root) = members.root(root)?;
     // SAFETY: the program passes buffers of its elements. Only the root has the first.
     unsafe {
@@ -151,7 +157,7 @@ pub(super) unsafe fn scatter(
             let blocks = RawBlocks::Equal(all.part.length / members.count());
             members.group.scatter_raw(all.part, part, blocks, root)?;
         } else {
-            let own = own.as_ref().ok_or(Refusal::Argument)?;
+            let own = own.as_ref().ok_or(CollectiveRefusal::Argument)?;
             let blocks = RawBlocks::Equal(own.part.length);
             members.group.scatter_raw(Vector::nothing().part, part, blocks, root)?;
         }
@@ -164,11 +170,11 @@ pub(super) unsafe fn scatter(
 ///
 /// The program guarantees the contract of `MPI_Scatterv`.
 pub(super) unsafe fn scatter_blocks(
-    members: &Members<'_>,
+    members: &CommMembers<'_>,
     all: DataBlocks,
     own: Data,
     root: c_int,
-) -> Result<(), Refusal> {
+) -> Result<(), CollectiveRefusal> {
     let (root, is_root) = members.root(root)?;
     // SAFETY: the program passes buffers of its elements. Only the root has the first.
     unsafe {

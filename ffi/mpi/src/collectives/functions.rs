@@ -6,18 +6,18 @@ use super::reduce::Reduced;
 use super::vector::Numbers;
 use super::{by_root, call, host, reduce, to_all};
 use crate::abi::Handle;
-use crate::front::host::{Address, Count, Counts, Handles, Ints};
+use crate::front::host::{HandleArray, Ints, LargeCount, LargeCounts, Pointer};
 
 /// The type of an argument of a function with small or large counts.
 macro_rules! argument {
     ($size:ident address) => {
-        Address
+        Pointer
     };
     ($size:ident handle) => {
         Handle
     };
     ($size:ident handles) => {
-        Handles
+        HandleArray
     };
     ($size:ident rank) => {
         c_int
@@ -26,13 +26,13 @@ macro_rules! argument {
         c_int
     };
     (large count) => {
-        Count
+        LargeCount
     };
     (small counts) => {
         Ints
     };
     (large counts) => {
-        Counts
+        LargeCounts
     };
 }
 

@@ -23,7 +23,7 @@ mod vector;
 
 /// The reason why an operation did nothing, or failed.
 #[derive(Debug)]
-enum Refusal {
+enum CollectiveRefusal {
     /// The host's own check finds the wrong argument.
     Argument,
     /// A function of the host failed, and has reported it.
@@ -31,19 +31,19 @@ enum Refusal {
     Failed(Error),
 }
 
-impl From<Error> for Refusal {
+impl From<Error> for CollectiveRefusal {
     fn from(error: Error) -> Self {
         Self::Failed(error)
     }
 }
 
 /// The members of a communicator, in a call.
-struct Members<'a> {
+struct CommMembers<'a> {
     front: &'a Front,
     group: &'a Group<'static>,
 }
 
-impl Members<'_> {
+impl CommMembers<'_> {
     fn count(&self) -> usize {
         self.group.ranks().len()
     }
@@ -53,10 +53,10 @@ impl Members<'_> {
     }
 
     /// Returns the place of a root, if it exists, and whether it is this process.
-    fn root(&self, root: c_int) -> Result<(u32, bool), Refusal> {
+    fn root(&self, root: c_int) -> Result<(u32, bool), CollectiveRefusal> {
         match u32::try_from(root) {
             Ok(root) if (root as usize) < self.count() => Ok((root, root == self.group.place())),
-            _ => Err(Refusal::Argument),
+            _ => Err(CollectiveRefusal::Argument),
         }
     }
 }
@@ -64,7 +64,7 @@ impl Members<'_> {
 /// Makes a collective call. `by_host` is the host's function with the same arguments.
 fn call(
     comm: Handle,
-    act: impl FnOnce(&Members<'_>) -> Result<(), Refusal>,
+    act: impl FnOnce(&CommMembers<'_>) -> Result<(), CollectiveRefusal>,
     by_host: impl FnOnce() -> c_int,
 ) -> c_int {
     let Some(front) = state::enter() else { return by_host() };
@@ -73,13 +73,13 @@ fn call(
         drop(front);
         return inside_host(by_host);
     };
-    let done = found.with_group(&front.world, |group| act(&Members { front: &front, group }));
+    let done = found.with_group(&front.world, |group| act(&CommMembers { front: &front, group }));
     drop((found, front));
     match done {
         Ok(()) => 0,
-        Err(Refusal::Argument) => inside_host(by_host),
-        Err(Refusal::Reported(code)) => code,
-        Err(Refusal::Failed(error)) => errors::report(comm, &error),
+        Err(CollectiveRefusal::Argument) => inside_host(by_host),
+        Err(CollectiveRefusal::Reported(code)) => code,
+        Err(CollectiveRefusal::Failed(error)) => errors::report(comm, &error),
     }
 }
 
@@ -88,8 +88,8 @@ impl Comm {
     fn with_group(
         &self,
         world: &strait::World,
-        act: impl FnOnce(&Group<'static>) -> Result<(), Refusal>,
-    ) -> Result<(), Refusal> {
+        act: impl FnOnce(&Group<'static>) -> Result<(), CollectiveRefusal>,
+    ) -> Result<(), CollectiveRefusal> {
         if self.group.borrow().is_none() {
             // SAFETY: the front drops the group before the world ends.
             let world: &'static strait::World = unsafe { &*core::ptr::from_ref(world) };
@@ -100,7 +100,7 @@ impl Comm {
         }
         match &*self.group.borrow() {
             Some(group) => act(group),
-            None => Err(Refusal::Argument),
+            None => Err(CollectiveRefusal::Argument),
         }
     }
 }

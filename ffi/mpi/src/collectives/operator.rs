@@ -8,12 +8,12 @@ use strait::bytemuck::{cast_slice, cast_slice_mut};
 use strait::raw::{Operator, TypedOperator};
 use strait::{Number, Op};
 
-use super::{Refusal, host};
+use super::{CollectiveRefusal, host};
 use crate::abi::Handle;
 use crate::front::flat::FlatType;
 use crate::front::shared::Shared;
 use crate::front::state::Front;
-use crate::front::windows::{Kind, Operation, by_kind, operation, without_lock};
+use crate::front::windows::{Kind, PredefinedOp, by_kind, operation, without_lock};
 
 /// Most elements of one call of the host.
 const CALL_MAX: usize = 1 << 24;
@@ -25,32 +25,33 @@ pub(super) const ALIGN: usize = align_of::<u64>();
 pub(super) fn with_operator(
     front: &Front,
     (op, datatype): (Handle, Handle),
-    mut act: impl FnMut(&dyn Operator) -> Result<(), Refusal>,
-) -> Result<(), Refusal> {
-    let basic = front.windows.basics.find(front, datatype).map_err(|_| Refusal::Argument)?;
-    if let Some(Operation::Known(known)) = operation(op)
+    mut act: impl FnMut(&dyn Operator) -> Result<(), CollectiveRefusal>,
+) -> Result<(), CollectiveRefusal> {
+    let basic =
+        front.windows.basics.find(front, datatype).map_err(|_| CollectiveRefusal::Argument)?;
+    if let Some(PredefinedOp::Known(known)) = operation(op)
         && basic.handle == datatype
         && let Some(done) = by_kind!(basic.kind, by_number(known, &mut act), None)
     {
         return done;
     }
-    let flat = front.types.find(datatype).map_err(Refusal::Reported)?;
+    let flat = front.types.find(datatype).map_err(CollectiveRefusal::Reported)?;
     let operator = HostOperator { op, datatype, flat, code: Cell::new(0) };
     act(&operator)?;
     match operator.code.get() {
         0 => Ok(()),
-        code => Err(Refusal::Reported(code)),
+        code => Err(CollectiveRefusal::Reported(code)),
     }
 }
 
 /// Calls `act` with an operation on numbers. The host reports one that is not defined for them.
 fn by_number<T: Number>(
     op: Op,
-    act: &mut dyn FnMut(&dyn Operator) -> Result<(), Refusal>,
-) -> Option<Result<(), Refusal>> {
+    act: &mut dyn FnMut(&dyn Operator) -> Result<(), CollectiveRefusal>,
+) -> Option<Result<(), CollectiveRefusal>> {
     Some(match TypedOperator::<T, Op>::new(op) {
         Ok(operator) => act(&operator),
-        Err(_) => Err(Refusal::Argument),
+        Err(_) => Err(CollectiveRefusal::Argument),
     })
 }
 

@@ -7,22 +7,27 @@ use strait::raw::{RawBlocks, RawGroup as _};
 use super::by_root::is_in_place;
 use super::operator::{ALIGN, with_operator};
 use super::vector::{Numbers, Vector};
-use super::{Members, Refusal};
+use super::{CollectiveRefusal, CommMembers};
 use crate::abi::Handle;
-use crate::front::host::Address;
+use crate::front::host::Pointer;
 
 /// The arguments of a reduction: data, result, type and operation.
 #[derive(Clone, Copy)]
 pub(super) struct Reduced {
-    pub(super) data: Address,
-    pub(super) result: Address,
+    pub(super) data: Pointer,
+    pub(super) result: Pointer,
     pub(super) datatype: Handle,
     pub(super) op: Handle,
 }
 
-impl Members<'_> {
+impl CommMembers<'_> {
     /// Returns a vector that is aligned for numbers.
-    fn numbers(&self, base: Address, count: i64, datatype: Handle) -> Result<Vector, Refusal> {
+    fn numbers(
+        &self,
+        base: Pointer,
+        count: i64,
+        datatype: Handle,
+    ) -> Result<Vector, CollectiveRefusal> {
         let data = (base, count, datatype);
         self.vector(data)?.aligned(self.front, ALIGN, data)
     }
@@ -32,7 +37,7 @@ impl Members<'_> {
     /// # Safety
     ///
     /// They can be read.
-    unsafe fn given(&self, args: Reduced, count: i64) -> Result<Option<Vector>, Refusal> {
+    unsafe fn given(&self, args: Reduced, count: i64) -> Result<Option<Vector>, CollectiveRefusal> {
         if is_in_place(args.data) {
             return Ok(None);
         }
@@ -45,7 +50,7 @@ impl Members<'_> {
     /// # Safety
     ///
     /// They can be read.
-    unsafe fn result(&self, args: Reduced, count: i64) -> Result<Vector, Refusal> {
+    unsafe fn result(&self, args: Reduced, count: i64) -> Result<Vector, CollectiveRefusal> {
         // SAFETY: the caller guarantees it (contract of `result`).
         Ok(unsafe { self.numbers(args.result, count, args.datatype)?.load() })
     }
@@ -55,11 +60,11 @@ impl Members<'_> {
 ///
 /// The program guarantees the contract of `MPI_Reduce`.
 pub(super) unsafe fn reduce(
-    members: &Members<'_>,
+    members: &CommMembers<'_>,
     args: Reduced,
     count: i64,
     root: c_int,
-) -> Result<(), Refusal> {
+) -> Result<(), CollectiveRefusal> {
     let (root, is_root) = members.root(root)?;
     // SAFETY: the program passes buffers of its elements. Only the root has a result.
     unsafe {
@@ -79,10 +84,10 @@ pub(super) unsafe fn reduce(
 ///
 /// The program guarantees the contract of `MPI_Allreduce`.
 pub(super) unsafe fn allreduce(
-    members: &Members<'_>,
+    members: &CommMembers<'_>,
     args: Reduced,
     count: i64,
-) -> Result<(), Refusal> {
+) -> Result<(), CollectiveRefusal> {
     // SAFETY: the program passes buffers of its elements.
     unsafe {
         let own = members.given(args, count)?;
@@ -100,11 +105,11 @@ pub(super) unsafe fn allreduce(
 ///
 /// The program guarantees the contract of `MPI_Scan`; or that of `MPI_Exscan` if it `is_exclusive`.
 pub(super) unsafe fn scan(
-    members: &Members<'_>,
+    members: &CommMembers<'_>,
     args: Reduced,
     count: i64,
     is_exclusive: bool,
-) -> Result<(), Refusal> {
+) -> Result<(), CollectiveRefusal> {
     // SAFETY: the program passes buffers of its elements.
     unsafe {
         let own = members.given(args, count)?;
@@ -130,11 +135,11 @@ pub(super) unsafe fn scan(
 ///
 /// The program guarantees the contract of `MPI_Reduce_scatter_block`.
 pub(super) unsafe fn reduce_scatter(
-    members: &Members<'_>,
+    members: &CommMembers<'_>,
     args: Reduced,
     count: i64,
-) -> Result<(), Refusal> {
-    let total = count.checked_mul(members.count() as i64).ok_or(Refusal::Argument)?;
+) -> Result<(), CollectiveRefusal> {
+    let total = count.checked_mul(members.count() as i64).ok_or(CollectiveRefusal::Argument)?;
     // SAFETY: the program passes buffers of its elements.
     unsafe {
         let own = whole(members, args, total)?;
@@ -153,19 +158,19 @@ pub(super) unsafe fn reduce_scatter(
 ///
 /// The program guarantees the contract of `MPI_Reduce_scatter`.
 pub(super) unsafe fn reduce_scatter_blocks(
-    members: &Members<'_>,
+    members: &CommMembers<'_>,
     args: Reduced,
     counts: Numbers,
-) -> Result<(), Refusal> {
+) -> Result<(), CollectiveRefusal> {
     // SAFETY: the program passes buffers of its elements, and a number for each member.
     unsafe {
         let counts: Vec<i64> = (0..members.count()).map(|place| counts.at(place)).collect();
         let is_less = |count: &i64| *count < 0;
         if counts.iter().any(is_less) {
-            return Err(Refusal::Argument);
+            return Err(CollectiveRefusal::Argument);
         }
         let total = counts.iter().try_fold(0_i64, |all, count| all.checked_add(*count));
-        let total = total.ok_or(Refusal::Argument)?;
+        let total = total.ok_or(CollectiveRefusal::Argument)?;
         let own = whole(members, args, total)?;
         let result = members.result(args, counts[members.place()])?;
         let size = own.part.length / usize::try_from(total).unwrap_or(1).max(1);
@@ -190,7 +195,11 @@ pub(super) unsafe fn reduce_scatter_blocks(
 /// # Safety
 ///
 /// It can be read.
-unsafe fn whole(members: &Members<'_>, args: Reduced, count: i64) -> Result<Vector, Refusal> {
+unsafe fn whole(
+    members: &CommMembers<'_>,
+    args: Reduced,
+    count: i64,
+) -> Result<Vector, CollectiveRefusal> {
     let base = if is_in_place(args.data) { args.result } else { args.data };
     // SAFETY: the caller guarantees it (contract of `whole`).
     unsafe {

@@ -3,17 +3,21 @@
 use strait::raw::{RawBlocks, RawGroup as _};
 
 use super::by_root::{Data, DataBlocks, is_in_place};
-use super::vector::{Blocks, Numbers};
-use super::{Members, Refusal};
-use crate::front::host::{Address, Handles};
+use super::vector::{MemberBlocks, Numbers};
+use super::{CollectiveRefusal, CommMembers};
+use crate::front::host::{HandleArray, Pointer};
 
 /// Blocks of a call with a type for each.
-pub(super) type TypedBlocks = (Address, (Numbers, Numbers), Handles);
+pub(super) type TypedBlocks = (Pointer, (Numbers, Numbers), HandleArray);
 
 /// # Safety
 ///
 /// The program guarantees the contract of `MPI_Allgather`.
-pub(super) unsafe fn allgather(members: &Members<'_>, own: Data, all: Data) -> Result<(), Refusal> {
+pub(super) unsafe fn allgather(
+    members: &CommMembers<'_>,
+    own: Data,
+    all: Data,
+) -> Result<(), CollectiveRefusal> {
     let mut vector = members.vector_of_all(all)?;
     // SAFETY: the program passes buffers of its elements.
     unsafe {
@@ -35,10 +39,10 @@ pub(super) unsafe fn allgather(members: &Members<'_>, own: Data, all: Data) -> R
 ///
 /// The program guarantees the contract of `MPI_Allgatherv`.
 pub(super) unsafe fn allgather_blocks(
-    members: &Members<'_>,
+    members: &CommMembers<'_>,
     own: Data,
     all: DataBlocks,
-) -> Result<(), Refusal> {
+) -> Result<(), CollectiveRefusal> {
     // SAFETY: the program passes buffers of its elements.
     unsafe {
         let mut all = members.blocks(all)?;
@@ -58,7 +62,11 @@ pub(super) unsafe fn allgather_blocks(
 /// # Safety
 ///
 /// The program guarantees the contract of `MPI_Alltoall`.
-pub(super) unsafe fn alltoall(members: &Members<'_>, out: Data, into: Data) -> Result<(), Refusal> {
+pub(super) unsafe fn alltoall(
+    members: &CommMembers<'_>,
+    out: Data,
+    into: Data,
+) -> Result<(), CollectiveRefusal> {
     let count = members.count();
     let mut into = members.vector_of_all(into)?;
     // SAFETY: the program passes buffers of its elements.
@@ -81,10 +89,10 @@ pub(super) unsafe fn alltoall(members: &Members<'_>, out: Data, into: Data) -> R
 ///
 /// The program guarantees the contract of `MPI_Alltoallv`.
 pub(super) unsafe fn alltoall_blocks(
-    members: &Members<'_>,
+    members: &CommMembers<'_>,
     out: DataBlocks,
     into: DataBlocks,
-) -> Result<(), Refusal> {
+) -> Result<(), CollectiveRefusal> {
     // SAFETY: the program passes buffers of its elements, and arrays for all members.
     unsafe {
         let out = if is_in_place(out.0) { None } else { Some(members.blocks(out)?) };
@@ -96,13 +104,13 @@ pub(super) unsafe fn alltoall_blocks(
 ///
 /// The program guarantees the contract of `MPI_Alltoallw`.
 pub(super) unsafe fn alltoall_types(
-    members: &Members<'_>,
+    members: &CommMembers<'_>,
     out: TypedBlocks,
     into: TypedBlocks,
-) -> Result<(), Refusal> {
+) -> Result<(), CollectiveRefusal> {
     let blocks = |(base, numbers, datatypes): TypedBlocks| {
         // SAFETY: the program passes arrays for all members.
-        unsafe { Blocks::of_types(members.front, base, numbers, datatypes, members.count()) }
+        unsafe { MemberBlocks::of_types(members.front, base, numbers, datatypes, members.count()) }
     };
     let out = if is_in_place(out.0) { None } else { Some(blocks(out)?) };
     // SAFETY: the program passes buffers of its elements.
@@ -113,10 +121,10 @@ pub(super) unsafe fn alltoall_types(
 ///
 /// The elements of `out` can be read, and those of `into` can be written.
 unsafe fn exchange(
-    members: &Members<'_>,
-    out: Option<Blocks>,
-    mut into: Blocks,
-) -> Result<(), Refusal> {
+    members: &CommMembers<'_>,
+    out: Option<MemberBlocks>,
+    mut into: MemberBlocks,
+) -> Result<(), CollectiveRefusal> {
     // SAFETY: the caller guarantees it (contract of `exchange`).
     unsafe {
         let out = out.map(|out| out.load());

@@ -7,10 +7,10 @@ use core::ptr::NonNull;
 use strait::bytemuck::{cast_slice, cast_slice_mut};
 use strait::raw::Part;
 
-use super::Refusal;
+use super::CollectiveRefusal;
 use crate::abi::Handle;
 use crate::front::flat::FlatType;
-use crate::front::host::{Address, Count};
+use crate::front::host::{LargeCount, Pointer};
 use crate::front::pack::whole;
 use crate::front::shared::Shared;
 use crate::front::state::Front;
@@ -19,7 +19,7 @@ use crate::front::state::Front;
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Numbers {
     Small(*const core::ffi::c_int),
-    Large(*const Count),
+    Large(*const LargeCount),
 }
 
 impl Numbers {
@@ -40,17 +40,22 @@ impl Numbers {
 }
 
 /// Elements of one type, one behind the other.
-struct Elements {
+struct TypedElements {
     base: usize,
     count: usize,
     flat: Shared<FlatType>,
 }
 
-impl Elements {
-    fn new(front: &Front, base: usize, count: i64, datatype: Handle) -> Result<Self, Refusal> {
-        let count = usize::try_from(count).map_err(|_| Refusal::Argument)?;
-        let flat = front.types.find(datatype).map_err(Refusal::Reported)?;
-        count.checked_mul(flat.size).ok_or(Refusal::Argument)?;
+impl TypedElements {
+    fn new(
+        front: &Front,
+        base: usize,
+        count: i64,
+        datatype: Handle,
+    ) -> Result<Self, CollectiveRefusal> {
+        let count = usize::try_from(count).map_err(|_| CollectiveRefusal::Argument)?;
+        let flat = front.types.find(datatype).map_err(CollectiveRefusal::Reported)?;
+        count.checked_mul(flat.size).ok_or(CollectiveRefusal::Argument)?;
         Ok(Self { base, count, flat })
     }
 
@@ -77,13 +82,13 @@ impl Elements {
 pub(super) struct Vector {
     /// The bytes, in the program's memory or in `copy`.
     pub(super) part: Part,
-    packed: Option<Packed>,
+    packed: Option<PackedVector>,
 }
 
 /// A packed copy, and where its bytes belong.
-struct Packed {
+struct PackedVector {
     copy: Vec<u128>,
-    elements: Vec<Elements>,
+    elements: Vec<TypedElements>,
 }
 
 /// Returns a part at an address, which may be any if the part is empty.
@@ -104,14 +109,14 @@ impl Vector {
     /// Returns the bytes of `count` elements.
     pub(super) fn new(
         front: &Front,
-        base: Address,
+        base: Pointer,
         count: i64,
         datatype: Handle,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Self, CollectiveRefusal> {
         if let Some(part) = whole(front, base, count, datatype) {
             return Ok(Self { part, packed: None });
         }
-        let elements = Elements::new(front, base.expose_provenance(), count, datatype)?;
+        let elements = TypedElements::new(front, base.expose_provenance(), count, datatype)?;
         let length = elements.bytes();
         if elements.is_empty() {
             return Ok(Self::nothing());
@@ -137,10 +142,10 @@ impl Vector {
         copy
     }
 
-    fn packed(bytes: usize, elements: Vec<Elements>) -> Self {
+    fn packed(bytes: usize, elements: Vec<TypedElements>) -> Self {
         let mut copy = vec![0_u128; bytes.div_ceil(size_of::<u128>())];
         let part = part(copy.as_mut_ptr().expose_provenance(), bytes);
-        Self { part, packed: Some(Packed { copy, elements }) }
+        Self { part, packed: Some(PackedVector { copy, elements }) }
     }
 
     /// Returns the vector at an address that `align` divides: in a copy if it has to be.
@@ -148,12 +153,12 @@ impl Vector {
         self,
         front: &Front,
         align: usize,
-        (base, count, datatype): (Address, i64, Handle),
-    ) -> Result<Self, Refusal> {
+        (base, count, datatype): (Pointer, i64, Handle),
+    ) -> Result<Self, CollectiveRefusal> {
         if self.packed.is_some() || self.part.base.as_ptr().addr().is_multiple_of(align) {
             return Ok(self);
         }
-        let elements = Elements::new(front, base.expose_provenance(), count, datatype)?;
+        let elements = TypedElements::new(front, base.expose_provenance(), count, datatype)?;
         Ok(Self::packed(self.part.length, vec![elements]))
     }
 
@@ -163,7 +168,7 @@ impl Vector {
     ///
     /// The elements can be read.
     pub(super) unsafe fn load(mut self) -> Self {
-        if let Some(Packed { copy, elements }) = &mut self.packed {
+        if let Some(PackedVector { copy, elements }) = &mut self.packed {
             let mut rest: &mut [u8] = cast_slice_mut(copy);
             for (at, length) in elements.iter().flat_map(runs) {
                 let (to, behind) = rest.split_at_mut(length);
@@ -182,7 +187,7 @@ impl Vector {
     ///
     /// The elements can be written, and nothing else accesses them.
     pub(super) unsafe fn store(&self) {
-        let Some(Packed { copy, elements }) = &self.packed else { return };
+        let Some(PackedVector { copy, elements }) = &self.packed else { return };
         let mut rest: &[u8] = cast_slice(copy);
         for (at, length) in elements.iter().flat_map(runs) {
             let (from, behind) = rest.split_at(length);
@@ -195,18 +200,18 @@ impl Vector {
 }
 
 /// Returns addresses and lengths of the runs of elements.
-fn runs(elements: &Elements) -> impl Iterator<Item = (usize, usize)> {
+fn runs(elements: &TypedElements) -> impl Iterator<Item = (usize, usize)> {
     elements.flat.addresses(elements.base, elements.count)
 }
 
 /// A vector in blocks, one for each member.
-pub(super) struct Blocks {
+pub(super) struct MemberBlocks {
     pub(super) vector: Vector,
     /// The range of bytes of each block.
     pub(super) ranges: Vec<Range<usize>>,
 }
 
-impl Blocks {
+impl MemberBlocks {
     /// Returns blocks of elements of one type. `offsets` are counted in its extents.
     ///
     /// # Safety
@@ -214,18 +219,18 @@ impl Blocks {
     /// Both arrays have a number for each member.
     pub(super) unsafe fn of_one_type(
         front: &Front,
-        base: Address,
+        base: Pointer,
         (counts, offsets): (Numbers, Numbers),
         datatype: Handle,
         members: usize,
-    ) -> Result<Self, Refusal> {
-        let extent = front.types.find(datatype).map_err(Refusal::Reported)?.extent;
+    ) -> Result<Self, CollectiveRefusal> {
+        let extent = front.types.find(datatype).map_err(CollectiveRefusal::Reported)?.extent;
         let all = (0..members).map(|place| {
             // SAFETY: the caller guarantees it (contract of `of_one_type`).
             let (count, offset) = unsafe { (counts.at(place), offsets.at(place)) };
-            let distance = offset.checked_mul(extent).ok_or(Refusal::Argument)?;
+            let distance = offset.checked_mul(extent).ok_or(CollectiveRefusal::Argument)?;
             let at = base.expose_provenance().wrapping_add_signed(distance as isize);
-            Elements::new(front, at, count, datatype)
+            TypedElements::new(front, at, count, datatype)
         });
         Ok(Self::new(all.collect::<Result<_, _>>()?))
     }
@@ -237,34 +242,34 @@ impl Blocks {
     /// All arrays have a place for each member.
     pub(super) unsafe fn of_types(
         front: &Front,
-        base: Address,
+        base: Pointer,
         (counts, offsets): (Numbers, Numbers),
         datatypes: *const Handle,
         members: usize,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Self, CollectiveRefusal> {
         let all = (0..members).map(|place| {
             // SAFETY: the caller guarantees it (contract of `of_types`).
             let (count, offset, datatype) =
                 unsafe { (counts.at(place), offsets.at(place), *datatypes.add(place)) };
             let at = base.expose_provenance().wrapping_add_signed(offset as isize);
-            Elements::new(front, at, count, datatype)
+            TypedElements::new(front, at, count, datatype)
         });
         Ok(Self::new(all.collect::<Result<_, _>>()?))
     }
 
-    fn new(all: Vec<Elements>) -> Self {
+    fn new(all: Vec<TypedElements>) -> Self {
         Self::in_place(&all).unwrap_or_else(|| Self::packed(all))
     }
 
     /// Returns the blocks where they are, if the bytes of each lie in a row.
-    fn in_place(all: &[Elements]) -> Option<Self> {
+    fn in_place(all: &[TypedElements]) -> Option<Self> {
         let filled = || all.iter().filter(|elements| !elements.is_empty());
-        let rows: Option<Vec<usize>> = filled().map(Elements::row).collect();
+        let rows: Option<Vec<usize>> = filled().map(TypedElements::row).collect();
         let first = rows?.into_iter().min();
         let Some(first) = first else {
             return Some(Self { vector: Vector::nothing(), ranges: vec![0..0; all.len()] });
         };
-        let range = |elements: &Elements| match elements.row() {
+        let range = |elements: &TypedElements| match elements.row() {
             Some(at) if !elements.is_empty() => at - first..at - first + elements.bytes(),
             _ => 0..0,
         };
@@ -273,9 +278,9 @@ impl Blocks {
         Some(Self { vector: Vector { part: part(first, length), packed: None }, ranges })
     }
 
-    fn packed(all: Vec<Elements>) -> Self {
+    fn packed(all: Vec<TypedElements>) -> Self {
         let mut end = 0;
-        let range = |elements: &Elements| {
+        let range = |elements: &TypedElements| {
             let start = end;
             end += elements.bytes();
             start..end

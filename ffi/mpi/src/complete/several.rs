@@ -2,11 +2,11 @@
 
 use core::ffi::c_int;
 
-use super::super::host::{self, Address, Handles, Ints};
+use super::super::host::{self, HandleArray, Ints, Pointer};
 use super::super::requests::RequestView;
 use super::super::state::{self, Front};
 use super::{
-    Ended, count_host_end, end, status_at, turn_ours, wait_for, wait_for_other, write_empty,
+    EndedRequest, count_host_end, end, status_at, turn_ours, wait_for, wait_for_other, write_empty,
 };
 use crate::abi;
 use crate::front::errors;
@@ -22,21 +22,21 @@ enum Owners {
 /// Array of requests of the program.
 #[derive(Clone, Copy)]
 struct RequestArray {
-    requests: Handles,
+    requests: HandleArray,
     count: usize,
 }
 
 impl RequestArray {
-    const fn new(n: c_int, requests: Handles) -> Self {
+    const fn new(n: c_int, requests: HandleArray) -> Self {
         Self { requests, count: if n < 0 { 0 } else { n as usize } }
     }
 
-    fn place(self, number: usize) -> Handles {
+    fn place(self, number: usize) -> HandleArray {
         self.requests.wrapping_add(number)
     }
 
     /// Returns the places of the requests.
-    fn places(self) -> impl Iterator<Item = (usize, Handles)> {
+    fn places(self) -> impl Iterator<Item = (usize, HandleArray)> {
         (0..self.count).map(move |number| (number, self.place(number)))
     }
 
@@ -70,7 +70,7 @@ enum Looked {
     Inactive,
     Pending,
     /// The request has ended with this code. Ours is still to be reported.
-    Ended(Result<Ended, c_int>),
+    Ended(Result<EndedRequest, c_int>),
 }
 
 impl Looked {
@@ -85,7 +85,7 @@ impl Looked {
 }
 
 /// Looks at the request at `place`, without progress of ours, and ends it if it is over.
-unsafe fn look(place: Handles, status: Address) -> Looked {
+unsafe fn look(place: HandleArray, status: Pointer) -> Looked {
     // SAFETY: the caller passes the place of a request.
     let handle = unsafe { *place };
     if handle == abi::request_null() {
@@ -106,7 +106,7 @@ unsafe fn look(place: Handles, status: Address) -> Looked {
 }
 
 /// Looks at a request of the host's. `Testany` tells an inactive one from one that has ended.
-unsafe fn look_at_hosts(place: Handles, status: Address) -> Looked {
+unsafe fn look_at_hosts(place: HandleArray, status: Pointer) -> Looked {
     let (mut index, mut flag) = (abi::UNDEFINED, 0);
     // SAFETY: the caller passes the place of a request.
     let code = unsafe { host::Testany(1, place, &raw mut index, &raw mut flag, status) };
@@ -136,7 +136,7 @@ fn turn(looks: &mut u32) {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn MPI_Waitall(n: c_int, requests: Handles, statuses: Address) -> c_int {
+unsafe extern "C" fn MPI_Waitall(n: c_int, requests: HandleArray, statuses: Pointer) -> c_int {
     let array = RequestArray::new(n, requests);
     if array.owners() == Owners::Hosts && !has_open() {
         (0..array.count).for_each(|_| count_host_end());
@@ -164,7 +164,7 @@ unsafe extern "C" fn MPI_Waitall(n: c_int, requests: Handles, statuses: Address)
 }
 
 /// Waits for a request of ours, and returns its code. The error handler is called for all together.
-unsafe fn wait_for_ours(place: Handles, slot: u32, status: Address) -> c_int {
+unsafe fn wait_for_ours(place: HandleArray, slot: u32, status: Pointer) -> c_int {
     let Some(mut front) = state::enter() else { return abi::ERR_REQUEST };
     match wait_for(&mut front, slot) {
         Ok(true) => {
@@ -183,7 +183,7 @@ unsafe fn wait_for_ours(place: Handles, slot: u32, status: Address) -> c_int {
 
 /// Writes the errors of all statuses if there is one, calls the error handler, and returns the code
 /// (MPI-5.0 §3.7.5).
-fn in_status(codes: &[c_int], statuses: Address, count: usize) -> c_int {
+fn in_status(codes: &[c_int], statuses: Pointer, count: usize) -> c_int {
     let Some(first) = codes.iter().find(|code| **code != 0) else { return 0 };
     if abi::is_ignored(statuses) {
         return errors::raise(abi::comm_world(), *first);
@@ -217,9 +217,9 @@ unsafe fn all_over(array: RequestArray) -> bool {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn MPI_Testall(
     n: c_int,
-    requests: Handles,
+    requests: HandleArray,
     flag: Ints,
-    statuses: Address,
+    statuses: Pointer,
 ) -> c_int {
     let array = RequestArray::new(n, requests);
     // SAFETY: the program guarantees the contract of the function in the standard.
@@ -241,7 +241,7 @@ unsafe extern "C" fn MPI_Testall(
 }
 
 /// The result of a search for a request that is over.
-enum Found {
+enum FoundRequest {
     /// The request with this number has ended.
     At(usize, Looked),
     AllPending,
@@ -250,25 +250,25 @@ enum Found {
 }
 
 /// Ends the first request that is over.
-unsafe fn find_any(array: RequestArray, status: Address) -> Found {
+unsafe fn find_any(array: RequestArray, status: Pointer) -> FoundRequest {
     let mut has_active = false;
     for (number, place) in array.places() {
         // SAFETY: the program passes an array of that many requests.
         match unsafe { look(place, status) } {
             Looked::Inactive => {}
             Looked::Pending => has_active = true,
-            ended @ Looked::Ended(_) => return Found::At(number, ended),
+            ended @ Looked::Ended(_) => return FoundRequest::At(number, ended),
         }
     }
-    if has_active { Found::AllPending } else { Found::NoneActive }
+    if has_active { FoundRequest::AllPending } else { FoundRequest::NoneActive }
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn MPI_Waitany(
     n: c_int,
-    requests: Handles,
+    requests: HandleArray,
     index: Ints,
-    status: Address,
+    status: Pointer,
 ) -> c_int {
     let array = RequestArray::new(n, requests);
     // SAFETY: the program guarantees the contract of the function in the standard.
@@ -280,15 +280,15 @@ unsafe extern "C" fn MPI_Waitany(
         let mut looks = 0;
         loop {
             match find_any(array, status) {
-                Found::At(number, looked) => {
+                FoundRequest::At(number, looked) => {
                     index.write(number as c_int);
                     return looked.code();
                 }
-                Found::NoneActive => {
+                FoundRequest::NoneActive => {
                     index.write(abi::UNDEFINED);
                     return write_empty(status);
                 }
-                Found::AllPending => turn(&mut looks),
+                FoundRequest::AllPending => turn(&mut looks),
             }
         }
     }
@@ -297,10 +297,10 @@ unsafe extern "C" fn MPI_Waitany(
 #[unsafe(no_mangle)]
 unsafe extern "C" fn MPI_Testany(
     n: c_int,
-    requests: Handles,
+    requests: HandleArray,
     index: Ints,
     flag: Ints,
-    status: Address,
+    status: Pointer,
 ) -> c_int {
     let array = RequestArray::new(n, requests);
     // SAFETY: the program guarantees the contract of the function in the standard.
@@ -310,22 +310,22 @@ unsafe extern "C" fn MPI_Testany(
             return host::Testany(n, requests, index, flag, status);
         }
         let mut found = find_any(array, status);
-        if matches!(found, Found::AllPending) {
+        if matches!(found, FoundRequest::AllPending) {
             turn(&mut 0);
             found = find_any(array, status);
         }
         match found {
-            Found::At(number, looked) => {
+            FoundRequest::At(number, looked) => {
                 index.write(number as c_int);
                 flag.write(1);
                 looked.code()
             }
-            Found::NoneActive => {
+            FoundRequest::NoneActive => {
                 index.write(abi::UNDEFINED);
                 flag.write(1);
                 write_empty(status)
             }
-            Found::AllPending => {
+            FoundRequest::AllPending => {
                 index.write(abi::UNDEFINED);
                 flag.write(0);
                 0
@@ -339,7 +339,7 @@ unsafe extern "C" fn MPI_Testany(
 unsafe fn end_some(
     array: RequestArray,
     indices: Ints,
-    statuses: Address,
+    statuses: Pointer,
 ) -> (Option<usize>, Vec<c_int>) {
     let (mut codes, mut has_active) = (Vec::new(), false);
     for (number, place) in array.places() {
@@ -365,10 +365,10 @@ unsafe fn end_some(
 #[unsafe(no_mangle)]
 unsafe extern "C" fn MPI_Waitsome(
     n: c_int,
-    requests: Handles,
+    requests: HandleArray,
     done: Ints,
     indices: Ints,
-    statuses: Address,
+    statuses: Pointer,
 ) -> c_int {
     let array = RequestArray::new(n, requests);
     // SAFETY: the program guarantees the contract of the function in the standard.
@@ -398,10 +398,10 @@ unsafe extern "C" fn MPI_Waitsome(
 #[unsafe(no_mangle)]
 unsafe extern "C" fn MPI_Testsome(
     n: c_int,
-    requests: Handles,
+    requests: HandleArray,
     done: Ints,
     indices: Ints,
-    statuses: Address,
+    statuses: Pointer,
 ) -> c_int {
     let array = RequestArray::new(n, requests);
     // SAFETY: the program guarantees the contract of the function in the standard.

@@ -3,8 +3,8 @@
 
 use core::ffi::c_int;
 
-use super::super::host::{self, Address, Handles, Ints};
-use super::super::requests::{Entry, RequestView};
+use super::super::host::{self, HandleArray, Ints, Pointer};
+use super::super::requests::{RequestEntry, RequestView};
 use super::super::state::{self, Front};
 use super::several::view_after_turn;
 use super::{status_at, turn_ours, write, write_empty};
@@ -12,7 +12,7 @@ use crate::abi::{self, Handle};
 use crate::front::errors;
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn MPI_Request_get_status(request: Handle, flag: Ints, status: Address) -> c_int {
+unsafe extern "C" fn MPI_Request_get_status(request: Handle, flag: Ints, status: Pointer) -> c_int {
     let Some(slot) = abi::request_slot(request) else {
         turn_ours();
         // SAFETY: the program guarantees the contract of the function in the standard.
@@ -34,7 +34,7 @@ unsafe extern "C" fn MPI_Request_get_status(request: Handle, flag: Ints, status:
 }
 
 /// Returns whether a request is over or inactive, without an effect on it, and writes its status.
-unsafe fn peek(request: Handle, status: Address) -> Result<bool, c_int> {
+unsafe fn peek(request: Handle, status: Pointer) -> Result<bool, c_int> {
     let mut flag = 1;
     // SAFETY: the request is the program's.
     match unsafe { MPI_Request_get_status(request, &raw mut flag, status) } {
@@ -46,9 +46,9 @@ unsafe fn peek(request: Handle, status: Address) -> Result<bool, c_int> {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn MPI_Request_get_status_all(
     n: c_int,
-    requests: Handles,
+    requests: HandleArray,
     flag: Ints,
-    statuses: Address,
+    statuses: Pointer,
 ) -> c_int {
     let mut all = true;
     for number in 0..n.max(0) as usize {
@@ -75,10 +75,10 @@ unsafe fn is_inactive(request: Handle) -> bool {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn MPI_Request_get_status_any(
     n: c_int,
-    requests: Handles,
+    requests: HandleArray,
     index: Ints,
     flag: Ints,
-    status: Address,
+    status: Pointer,
 ) -> c_int {
     let mut has_active = false;
     for number in 0..n.max(0) as usize {
@@ -111,10 +111,10 @@ unsafe extern "C" fn MPI_Request_get_status_any(
 #[unsafe(no_mangle)]
 unsafe extern "C" fn MPI_Request_get_status_some(
     n: c_int,
-    requests: Handles,
+    requests: HandleArray,
     done: Ints,
     indices: Ints,
-    statuses: Address,
+    statuses: Pointer,
 ) -> c_int {
     let (mut count, mut has_active) = (0, false);
     for number in 0..n.max(0) as usize {
@@ -141,7 +141,7 @@ unsafe extern "C" fn MPI_Request_get_status_some(
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn MPI_Request_free(request: Handles) -> c_int {
+unsafe extern "C" fn MPI_Request_free(request: HandleArray) -> c_int {
     // SAFETY: the program passes the place of a request.
     let handle = unsafe { *request };
     let Some(slot) = abi::request_slot(handle) else {
@@ -159,17 +159,19 @@ unsafe extern "C" fn MPI_Request_free(request: Handles) -> c_int {
 /// Forgets a request. Its operation goes on.
 fn free(front: &Front, slot: u32) {
     match front.requests.take(slot) {
-        Some(Entry::One(operation)) => front.requests.adopt(operation),
-        Some(Entry::Pair(pair)) => pair.into_iter().for_each(|half| front.requests.adopt(half)),
-        Some(Entry::Persistent(persistent)) => {
+        Some(RequestEntry::One(operation)) => front.requests.adopt(operation),
+        Some(RequestEntry::Pair(pair)) => {
+            pair.into_iter().for_each(|half| front.requests.adopt(half))
+        }
+        Some(RequestEntry::Persistent(persistent)) => {
             persistent.into_active().into_iter().for_each(|active| front.requests.adopt(active));
         }
-        Some(Entry::Free) | None => {}
+        Some(RequestEntry::Free) | None => {}
     }
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn MPI_Cancel(request: Handles) -> c_int {
+unsafe extern "C" fn MPI_Cancel(request: HandleArray) -> c_int {
     // SAFETY: the program passes the place of a request.
     let handle = unsafe { *request };
     let Some(slot) = abi::request_slot(handle) else {
@@ -179,9 +181,9 @@ unsafe extern "C" fn MPI_Cancel(request: Handles) -> c_int {
     let Some(front) = state::enter() else { return abi::ERR_REQUEST };
     front.requests.with(slot, |entry| {
         let operation = match entry {
-            Entry::One(operation) => Some(operation),
-            Entry::Persistent(persistent) => persistent.active(),
-            Entry::Pair(_) | Entry::Free => None,
+            RequestEntry::One(operation) => Some(operation),
+            RequestEntry::Persistent(persistent) => persistent.active(),
+            RequestEntry::Pair(_) | RequestEntry::Free => None,
         };
         // A send goes on: its message may be matched already.
         if let Some(operation) = operation

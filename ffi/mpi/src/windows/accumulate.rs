@@ -5,15 +5,15 @@ use core::ffi::c_int;
 use strait::Op;
 
 use super::combine::Combination;
-use super::errors::{Refusal, call};
+use super::errors::{WindowRefusal, call};
 use super::host;
-use super::ops::{Operation, operation};
+use super::ops::{PredefinedOp, operation};
 use super::table::Win;
 use super::target::TargetArgs;
 use super::transfer::{give_done, is_typed, readable, same_length, writable};
 use crate::abi::{self, Handle};
 use crate::front::complete::count_host_start;
-use crate::front::host::{Address, Count, Handles};
+use crate::front::host::{HandleArray, LargeCount, Pointer};
 use crate::front::pack::Elements;
 use crate::front::state::Front;
 
@@ -29,12 +29,12 @@ impl AccumulateArgs {
     /// # Safety
     ///
     /// The program guarantees the contract of `MPI_Get_accumulate`.
-    unsafe fn perform(&self, front: &Front, win: &Win) -> Result<(), Refusal> {
+    unsafe fn perform(&self, front: &Front, win: &Win) -> Result<(), WindowRefusal> {
         if self.to.rank == abi::PROC_NULL {
             return Ok(());
         }
         let Some(operation) = operation(self.op) else {
-            return Err(Refusal::Class(abi::windows::ERR_OP));
+            return Err(WindowRefusal::Class(abi::windows::ERR_OP));
         };
         is_typed(self.to.datatype)?;
         let there = self.to.locate(front, win)?;
@@ -42,7 +42,7 @@ impl AccumulateArgs {
             return Ok(());
         }
         let basic = front.windows.basics.find(front, self.to.datatype)?;
-        let changes = operation != Operation::Known(Op::NoOp);
+        let changes = operation != PredefinedOp::Known(Op::NoOp);
         // SAFETY: the program passes the elements, and no buffer overlaps another (contract of
         // `perform`). Copies live until the end of the call.
         unsafe {
@@ -87,7 +87,7 @@ macro_rules! accumulates {
     ($($name:ident, $rname:ident = $host:ident, $rhost:ident($count:ty);)*) => {$(
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name(
-            data: Address, count: $count, datatype: Handle, rank: c_int, at: Count,
+            data: Pointer, count: $count, datatype: Handle, rank: c_int, at: LargeCount,
             there: $count, type_there: Handle, op: Handle, win: Handle,
         ) -> c_int {
             let origin = Elements::new(data, count.into(), datatype);
@@ -107,8 +107,8 @@ macro_rules! accumulates {
 
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $rname(
-            data: Address, count: $count, datatype: Handle, rank: c_int, at: Count,
-            there: $count, type_there: Handle, op: Handle, win: Handle, request: Handles,
+            data: Pointer, count: $count, datatype: Handle, rank: c_int, at: LargeCount,
+            there: $count, type_there: Handle, op: Handle, win: Handle, request: HandleArray,
         ) -> c_int {
             let origin = Elements::new(data, count.into(), datatype);
             let to = TargetArgs {
@@ -137,7 +137,7 @@ macro_rules! accumulates {
 
 accumulates! {
     MPI_Accumulate, MPI_Raccumulate = Accumulate, Raccumulate(c_int);
-    MPI_Accumulate_c, MPI_Raccumulate_c = Accumulate_c, Raccumulate_c(Count);
+    MPI_Accumulate_c, MPI_Raccumulate_c = Accumulate_c, Raccumulate_c(LargeCount);
 }
 
 /// Defines accumulates with results: blocking, and with a request.
@@ -145,8 +145,8 @@ macro_rules! get_accumulates {
     ($($name:ident, $rname:ident = $host:ident, $rhost:ident($count:ty);)*) => {$(
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name(
-            data: Address, count: $count, datatype: Handle,
-            result: Address, results: $count, result_type: Handle, rank: c_int, at: Count,
+            data: Pointer, count: $count, datatype: Handle,
+            result: Pointer, results: $count, result_type: Handle, rank: c_int, at: LargeCount,
             there: $count, type_there: Handle, op: Handle, win: Handle,
         ) -> c_int {
             let origin = Elements::new(data, count.into(), datatype);
@@ -172,9 +172,9 @@ macro_rules! get_accumulates {
 
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $rname(
-            data: Address, count: $count, datatype: Handle,
-            result: Address, results: $count, result_type: Handle, rank: c_int, at: Count,
-            there: $count, type_there: Handle, op: Handle, win: Handle, request: Handles,
+            data: Pointer, count: $count, datatype: Handle,
+            result: Pointer, results: $count, result_type: Handle, rank: c_int, at: LargeCount,
+            there: $count, type_there: Handle, op: Handle, win: Handle, request: HandleArray,
         ) -> c_int {
             let origin = Elements::new(data, count.into(), datatype);
             let fetched = Elements::new(result, results.into(), result_type);
@@ -205,5 +205,5 @@ macro_rules! get_accumulates {
 
 get_accumulates! {
     MPI_Get_accumulate, MPI_Rget_accumulate = Get_accumulate, Rget_accumulate(c_int);
-    MPI_Get_accumulate_c, MPI_Rget_accumulate_c = Get_accumulate_c, Rget_accumulate_c(Count);
+    MPI_Get_accumulate_c, MPI_Rget_accumulate_c = Get_accumulate_c, Rget_accumulate_c(LargeCount);
 }

@@ -4,24 +4,24 @@ use core::ffi::c_int;
 
 use strait::{Error, Integer, Number, Op, WindowError};
 
-use super::basic::{Basic, Kind, by_kind};
+use super::basic::{BasicType, Kind, by_kind};
 use super::combine::Combination;
-use super::errors::{Refusal, call};
+use super::errors::{WindowRefusal, call};
 use super::host;
-use super::ops::{Operation, operation};
+use super::ops::{PredefinedOp, operation};
 use super::table::Win;
-use super::target::{TargetArgs, There};
+use super::target::{TargetArgs, TargetPlace};
 use super::transfer::{readable, writable};
 use crate::abi::{self, Handle};
-use crate::front::host::{Address, Count};
+use crate::front::host::{LargeCount, Pointer};
 use crate::front::pack::Elements;
 use crate::front::state::Front;
 
 /// One element at a target, and the program's memory.
 #[derive(Clone, Copy)]
-struct Element {
-    data: Address,
-    result: Address,
+struct AtomicElement {
+    data: Pointer,
+    result: Pointer,
     to: TargetArgs,
 }
 
@@ -32,30 +32,30 @@ struct Element {
 unsafe fn fetch_and_op(
     front: &Front,
     win: &Win,
-    element: Element,
+    element: AtomicElement,
     op: Handle,
-) -> Result<(), Refusal> {
-    let Element { data, result, to } = element;
+) -> Result<(), WindowRefusal> {
+    let AtomicElement { data, result, to } = element;
     if to.rank == abi::PROC_NULL {
         return Ok(());
     }
     let basic = front.windows.basics.find(front, to.datatype)?;
     let Some(operation) = operation(op) else {
-        return Err(Refusal::Class(abi::windows::ERR_OP));
+        return Err(WindowRefusal::Class(abi::windows::ERR_OP));
     };
     let there = to.locate(front, win)?;
-    if let Operation::Known(op) = operation {
+    if let PredefinedOp::Known(op) = operation {
         // SAFETY: the program passes places of one element each.
         let done = unsafe {
             by_kind!(
                 basic.kind,
                 fetch(win, (data, result), &there, op),
-                Err(Refusal::Class(abi::ERR_OTHER))
+                Err(WindowRefusal::Class(abi::ERR_OTHER))
             )
         };
         match done {
-            Err(Refusal::Failed(Error::Window(WindowError::Alignment { .. }))) => {}
-            Err(Refusal::Class(_)) if basic.kind == Kind::Other => {}
+            Err(WindowRefusal::Failed(Error::Window(WindowError::Alignment { .. }))) => {}
+            Err(WindowRefusal::Class(_)) if basic.kind == Kind::Other => {}
             done => return done,
         }
     }
@@ -69,10 +69,10 @@ unsafe fn fetch_and_op(
 #[inline(always)]
 unsafe fn fetch<T: Number>(
     win: &Win,
-    (data, result): (Address, Address),
-    there: &There,
+    (data, result): (Pointer, Pointer),
+    there: &TargetPlace,
     op: Op,
-) -> Result<(), Refusal> {
+) -> Result<(), WindowRefusal> {
     let operand = match op {
         Op::NoOp => T::zeroed(),
         // SAFETY: the caller guarantees it (contract of `fetch`).
@@ -93,17 +93,17 @@ unsafe fn fetch<T: Number>(
 unsafe fn combine(
     front: &Front,
     win: &Win,
-    Element { data, result, to }: Element,
-    (basic, operation, op): (Basic, Operation, Handle),
-    there: &There,
-) -> Result<(), Refusal> {
+    AtomicElement { data, result, to }: AtomicElement,
+    (basic, operation, op): (BasicType, PredefinedOp, Handle),
+    there: &TargetPlace,
+) -> Result<(), WindowRefusal> {
     // SAFETY: the program passes places of one element each. The copies live until the end.
     unsafe {
         let one = |address| Elements::new(address, 1, to.datatype).copied(front);
         let mut before = one(result)?;
         let mut operand = None;
         let data = match operation {
-            Operation::Known(Op::NoOp) => &[],
+            PredefinedOp::Known(Op::NoOp) => &[],
             _ => readable(operand.insert(one(data)?).part()),
         };
         let results = Some(writable(before.part()));
@@ -115,16 +115,16 @@ unsafe fn combine(
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn MPI_Fetch_and_op(
-    data: Address,
-    result: Address,
+    data: Pointer,
+    result: Pointer,
     datatype: Handle,
     rank: c_int,
-    at: Count,
+    at: LargeCount,
     op: Handle,
     win: Handle,
 ) -> c_int {
     let to = TargetArgs { rank, displacement: at, count: 1, datatype };
-    let element = Element { data, result, to };
+    let element = AtomicElement { data, result, to };
     // SAFETY: the program guarantees the contract of the function in the standard.
     unsafe {
         call(
@@ -140,9 +140,9 @@ unsafe extern "C" fn MPI_Fetch_and_op(
 /// The addresses are of one element.
 unsafe fn swap<T: Number + Integer + PartialEq>(
     win: &Win,
-    (data, compare, result): (Address, Address, Address),
-    there: &There,
-) -> Result<(), Refusal> {
+    (data, compare, result): (Pointer, Pointer, Pointer),
+    there: &TargetPlace,
+) -> Result<(), WindowRefusal> {
     // SAFETY: the caller guarantees it (contract of `swap`).
     unsafe {
         let (new, compare) =
@@ -159,9 +159,9 @@ unsafe fn swap<T: Number + Integer + PartialEq>(
 unsafe fn compare_and_swap(
     front: &Front,
     win: &Win,
-    Element { data, result, to }: Element,
-    compare: Address,
-) -> Result<(), Refusal> {
+    AtomicElement { data, result, to }: AtomicElement,
+    compare: Pointer,
+) -> Result<(), WindowRefusal> {
     if to.rank == abi::PROC_NULL {
         return Ok(());
     }
@@ -179,13 +179,13 @@ unsafe fn compare_and_swap(
             Kind::U32 => swap::<u32>(win, all, &there),
             Kind::I64 => swap::<i64>(win, all, &there),
             Kind::U64 => swap::<u64>(win, all, &there),
-            Kind::F32 | Kind::F64 => return Err(Refusal::Class(abi::windows::ERR_TYPE)),
+            Kind::F32 | Kind::F64 => return Err(WindowRefusal::Class(abi::windows::ERR_TYPE)),
             Kind::Other => return swap_under_lock(front, win, all, &there),
         }
     };
     match done {
         // SAFETY: as above.
-        Err(Refusal::Failed(Error::Window(WindowError::Alignment { .. }))) => unsafe {
+        Err(WindowRefusal::Failed(Error::Window(WindowError::Alignment { .. }))) => unsafe {
             swap_under_lock(front, win, all, &there)
         },
         done => done,
@@ -200,9 +200,9 @@ unsafe fn compare_and_swap(
 unsafe fn swap_under_lock(
     front: &Front,
     win: &Win,
-    (data, compare, result): (Address, Address, Address),
-    there: &There,
-) -> Result<(), Refusal> {
+    (data, compare, result): (Pointer, Pointer, Pointer),
+    there: &TargetPlace,
+) -> Result<(), WindowRefusal> {
     let rank = win.window.group().ranks()[there.target as usize];
     let mut found = vec![0_u8; there.bytes];
     // An access to a target that has not been locked yet waits here, without the lock.
@@ -211,7 +211,7 @@ unsafe fn swap_under_lock(
     win.window.get(&mut found, there.target, there.at)?;
     // SAFETY: the caller guarantees it (contract of `swap_under_lock`).
     unsafe {
-        let element = |address: Address| {
+        let element = |address: Pointer| {
             core::slice::from_raw_parts(address.cast::<u8>().cast_const(), there.bytes)
         };
         if found == element(compare) {
@@ -224,16 +224,16 @@ unsafe fn swap_under_lock(
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn MPI_Compare_and_swap(
-    data: Address,
-    compare: Address,
-    result: Address,
+    data: Pointer,
+    compare: Pointer,
+    result: Pointer,
     datatype: Handle,
     rank: c_int,
-    at: Count,
+    at: LargeCount,
     win: Handle,
 ) -> c_int {
     let to = TargetArgs { rank, displacement: at, count: 1, datatype };
-    let element = Element { data, result, to };
+    let element = AtomicElement { data, result, to };
     // SAFETY: the program guarantees the contract of the function in the standard.
     unsafe {
         call(

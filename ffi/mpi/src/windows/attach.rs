@@ -6,33 +6,33 @@ use core::ptr::NonNull;
 use strait::WindowError;
 use strait::raw::RawWindow as _;
 
-use super::errors::{Refusal, call};
+use super::errors::{WindowRefusal, call};
 use super::host;
 use super::table::Win;
 use crate::abi::{Handle, windows as abi};
-use crate::front::host::{Address, Count};
+use crate::front::host::{LargeCount, Pointer};
 
 /// # Safety
 ///
 /// The program keeps the memory until it detaches it, or frees the window.
-unsafe fn attach(win: &Win, base: Address, size: Count) -> Result<(), Refusal> {
+unsafe fn attach(win: &Win, base: Pointer, size: LargeCount) -> Result<(), WindowRefusal> {
     let Ok(length) = usize::try_from(size) else {
-        return Err(Refusal::Class(abi::ERR_RMA_ATTACH));
+        return Err(WindowRefusal::Class(abi::ERR_RMA_ATTACH));
     };
     if !win.is_dynamic() {
-        return Err(Refusal::Class(abi::ERR_RMA_FLAVOR));
+        return Err(WindowRefusal::Class(abi::ERR_RMA_FLAVOR));
     }
     let Some(base) = NonNull::new(base.cast()) else {
-        return if length == 0 { Ok(()) } else { Err(Refusal::Class(abi::ERR_RMA_ATTACH)) };
+        return if length == 0 { Ok(()) } else { Err(WindowRefusal::Class(abi::ERR_RMA_ATTACH)) };
     };
     // SAFETY: the caller guarantees it (contract of `attach`).
     unsafe { win.window.attach_over(base, length) }?;
     Ok(())
 }
 
-fn detach(win: &Win, base: Address) -> Result<(), Refusal> {
+fn detach(win: &Win, base: Pointer) -> Result<(), WindowRefusal> {
     if !win.is_dynamic() {
-        return Err(Refusal::Class(abi::ERR_RMA_FLAVOR));
+        return Err(WindowRefusal::Class(abi::ERR_RMA_FLAVOR));
     }
     if base.is_null() {
         return Ok(());
@@ -45,13 +45,13 @@ fn detach(win: &Win, base: Address) -> Result<(), Refusal> {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn MPI_Win_attach(win: Handle, base: Address, size: Count) -> c_int {
+unsafe extern "C" fn MPI_Win_attach(win: Handle, base: Pointer, size: LargeCount) -> c_int {
     // SAFETY: the program guarantees the contract of the function in the standard.
     unsafe { call(win, |_, win| attach(win, base, size), || host::Win_attach(win, base, size)) }
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn MPI_Win_detach(win: Handle, base: Address) -> c_int {
+unsafe extern "C" fn MPI_Win_detach(win: Handle, base: Pointer) -> c_int {
     // SAFETY: the program guarantees the contract of the function in the standard.
     call(win, |_, win| detach(win, base), || unsafe { host::Win_detach(win, base) })
 }

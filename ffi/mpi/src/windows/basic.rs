@@ -5,7 +5,7 @@ use core::cell::RefCell;
 use core::ffi::c_int;
 use std::collections::HashMap;
 
-use super::errors::Refusal;
+use super::errors::WindowRefusal;
 use super::host;
 use super::transfer::is_typed;
 use crate::abi::{self, Handle};
@@ -32,7 +32,7 @@ pub(crate) enum Kind {
 
 /// A predefined type.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Basic {
+pub(crate) struct BasicType {
     pub(crate) handle: Handle,
     pub(crate) kind: Kind,
     /// Bytes of data of an element.
@@ -44,8 +44,8 @@ const PLACES: usize = 32;
 
 /// Predefined types that were used before.
 pub(crate) struct BasicCache {
-    places: [Cell<Basic>; PLACES],
-    all: RefCell<HashMap<Handle, Basic>>,
+    places: [Cell<BasicType>; PLACES],
+    all: RefCell<HashMap<Handle, BasicType>>,
 }
 
 impl Default for BasicCache {
@@ -64,7 +64,7 @@ const fn place(handle: Handle) -> usize {
 impl BasicCache {
     /// Returns the basic type of a datatype.
     #[inline(always)]
-    pub(crate) fn find(&self, front: &Front, datatype: Handle) -> Result<Basic, Refusal> {
+    pub(crate) fn find(&self, front: &Front, datatype: Handle) -> Result<BasicType, WindowRefusal> {
         let found = self.places[place(datatype)].get();
         if found.handle == datatype && found.size > 0 {
             return Ok(found);
@@ -73,20 +73,20 @@ impl BasicCache {
     }
 
     #[inline(never)]
-    fn find_elsewhere(&self, front: &Front, datatype: Handle) -> Result<Basic, Refusal> {
+    fn find_elsewhere(&self, front: &Front, datatype: Handle) -> Result<BasicType, WindowRefusal> {
         is_typed(datatype)?;
         if let Some(found) = self.all.borrow().get(&datatype) {
             self.places[place(datatype)].set(*found);
             return Ok(*found);
         }
-        let Leaf { handle, combiner } = leaf(datatype).map_err(Refusal::Reported)?;
+        let Leaf { handle, combiner } = leaf(datatype).map_err(WindowRefusal::Reported)?;
         if handle != datatype
             && let Some(found) = self.all.borrow().get(&handle)
         {
             return Ok(*found);
         }
-        let size = front.types.find(handle).map_err(Refusal::Reported)?.size;
-        let found = Basic { handle, kind: kind(handle, combiner, size), size };
+        let size = front.types.find(handle).map_err(WindowRefusal::Reported)?.size;
+        let found = BasicType { handle, kind: kind(handle, combiner, size), size };
         self.all.borrow_mut().insert(handle, found);
         Ok(found)
     }

@@ -5,12 +5,12 @@ use core::ffi::c_int;
 use strait::bytemuck::{self, cast_slice_mut};
 use strait::{Error, Number, Op, WindowError};
 
-use super::basic::{Basic, Kind, by_kind};
-use super::errors::Refusal;
+use super::basic::{BasicType, Kind, by_kind};
+use super::errors::WindowRefusal;
 use super::host;
-use super::ops::Operation;
+use super::ops::PredefinedOp;
 use super::table::Win;
-use super::target::There;
+use super::target::TargetPlace;
 use super::transfer::shape;
 use crate::abi::{self, Handle};
 use crate::front::flat::FlatType;
@@ -18,23 +18,23 @@ use crate::front::state::Front;
 
 /// An accumulate, with an origin that has no gaps.
 pub(crate) struct Combination<'a> {
-    pub(crate) operation: Operation,
+    pub(crate) operation: PredefinedOp,
     pub(crate) op: Handle,
-    pub(crate) basic: Basic,
+    pub(crate) basic: BasicType,
     /// As long as `there`, or unused: the operation changes nothing.
     pub(crate) data: &'a [u8],
     pub(crate) results: Option<&'a mut [u8]>,
-    pub(crate) there: &'a There,
+    pub(crate) there: &'a TargetPlace,
 }
 
 impl Combination<'_> {
     /// Carries it out, atomically for each element.
-    pub(crate) fn perform(&mut self, front: &Front, win: &Win) -> Result<(), Refusal> {
+    pub(crate) fn perform(&mut self, front: &Front, win: &Win) -> Result<(), WindowRefusal> {
         let kind = self.basic.kind;
-        let Operation::Known(op) = self.operation else { return self.under_lock(front, win) };
+        let PredefinedOp::Known(op) = self.operation else { return self.under_lock(front, win) };
         match by_kind!(kind, by_numbers(self, win, op), return self.under_lock(front, win)) {
             // The host's own types allow any address.
-            Err(Refusal::Failed(Error::Window(WindowError::Alignment { .. }))) => {
+            Err(WindowRefusal::Failed(Error::Window(WindowError::Alignment { .. }))) => {
                 self.under_lock(front, win)
             }
             done => done,
@@ -44,10 +44,10 @@ impl Combination<'_> {
     /// Fetches the elements, lets the host combine them, and writes them back, while no other
     /// accumulate of this kind changes memory of the target.
     #[inline(never)]
-    fn under_lock(&mut self, front: &Front, win: &Win) -> Result<(), Refusal> {
+    fn under_lock(&mut self, front: &Front, win: &Win) -> Result<(), WindowRefusal> {
         let there = self.there;
         let rank = win.window.group().ranks()[there.target as usize];
-        let flat = front.types.find(self.basic.handle).map_err(Refusal::Reported)?;
+        let flat = front.types.find(self.basic.handle).map_err(WindowRefusal::Reported)?;
         // An access to a target that has not been locked yet waits here, without the lock.
         let mut found = vec![0_u8; there.bytes];
         read(win, there, &mut found)?;
@@ -57,17 +57,17 @@ impl Combination<'_> {
             results.copy_from_slice(&found);
         }
         match self.operation {
-            Operation::Known(Op::NoOp) => return Ok(()),
-            Operation::Known(Op::Replace) => found.copy_from_slice(self.data),
+            PredefinedOp::Known(Op::NoOp) => return Ok(()),
+            PredefinedOp::Known(Op::Replace) => found.copy_from_slice(self.data),
             _ => self.reduce(&flat, &mut found)?,
         }
         write(win, there, &found)
     }
 
     /// Has the host combine elements without gaps between them.
-    fn reduce(&self, flat: &FlatType, found: &mut [u8]) -> Result<(), Refusal> {
+    fn reduce(&self, flat: &FlatType, found: &mut [u8]) -> Result<(), WindowRefusal> {
         let count = found.len() / flat.size.max(1);
-        let number = c_int::try_from(count).map_err(|_| Refusal::Class(abi::ERR_COUNT))?;
+        let number = c_int::try_from(count).map_err(|_| WindowRefusal::Class(abi::ERR_COUNT))?;
         let (mut data, mut result) = (spread(flat, self.data, count), spread(flat, found, count));
         // SAFETY: both have as many elements as the type needs, aligned for any type.
         let code = unsafe {
@@ -75,7 +75,7 @@ impl Combination<'_> {
             host::Reduce_local(data, result, number, self.basic.handle, self.op)
         };
         if code != 0 {
-            return Err(Refusal::Reported(code));
+            return Err(WindowRefusal::Reported(code));
         }
         let all: &mut [u8] = cast_slice_mut(&mut result);
         for ((at, length), place) in places(flat, count).zip(pieces(flat, count)) {
@@ -110,7 +110,7 @@ fn spread(flat: &FlatType, bytes: &[u8], count: usize) -> Vec<u128> {
     elements
 }
 
-fn read(win: &Win, there: &There, bytes: &mut [u8]) -> Result<(), Refusal> {
+fn read(win: &Win, there: &TargetPlace, bytes: &mut [u8]) -> Result<(), WindowRefusal> {
     if there.runs.is_none() {
         return Ok(win.window.get(bytes, there.target, there.at)?);
     }
@@ -118,7 +118,7 @@ fn read(win: &Win, there: &There, bytes: &mut [u8]) -> Result<(), Refusal> {
     Ok(win.window.get_vectored(buffers, there.target, there.at, shape(there))?)
 }
 
-fn write(win: &Win, there: &There, bytes: &[u8]) -> Result<(), Refusal> {
+fn write(win: &Win, there: &TargetPlace, bytes: &[u8]) -> Result<(), WindowRefusal> {
     if there.runs.is_none() {
         return Ok(win.window.put(bytes, there.target, there.at)?);
     }
@@ -136,10 +136,10 @@ fn by_numbers<T: Number>(
     combination: &mut Combination<'_>,
     win: &Win,
     op: Op,
-) -> Result<(), Refusal> {
+) -> Result<(), WindowRefusal> {
     let there = combination.there;
     if !there.bytes.is_multiple_of(size_of::<T>()) {
-        return Err(Refusal::Class(abi::windows::ERR_TYPE));
+        return Err(WindowRefusal::Class(abi::windows::ERR_TYPE));
     }
     let copy: Vec<T>;
     let data: &[T] = match bytemuck::try_cast_slice(combination.data) {
@@ -168,9 +168,9 @@ fn change<T: Number>(
     win: &Win,
     data: &[T],
     results: Option<&mut [T]>,
-    there: &There,
+    there: &TargetPlace,
     op: Op,
-) -> Result<(), Refusal> {
+) -> Result<(), WindowRefusal> {
     let (window, target, at) = (&win.window, there.target, there.at);
     Ok(match (results, &there.runs) {
         (None, None) => window.accumulate(data, target, at, op),

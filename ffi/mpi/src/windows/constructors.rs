@@ -12,12 +12,12 @@ use strait::{Error, ErrorKind, Op, Window, WindowBuilder, World};
 
 use super::host;
 use super::pause::Waiting;
-use super::table::{Access, Win};
+use super::table::{AccessEpoch, Win};
 use crate::abi::{Handle, windows as abi};
 use crate::front::comms::Comm;
 use crate::front::errors;
 use crate::front::helper::inside_host;
-use crate::front::host::{Address, Count, Handles};
+use crate::front::host::{HandleArray, LargeCount, Pointer};
 use crate::front::state::{self, Entered, Front};
 
 /// A window of ours without a carrier.
@@ -45,7 +45,7 @@ unsafe fn make(
     (comm, unit, flavor): (Handle, Option<usize>, c_int),
     part: impl FnOnce(WindowBuilder<'_, 'static>) -> Result<Window<'static>, Error>,
     by_host: &ByHost<'_>,
-    win: Handles,
+    win: HandleArray,
 ) -> c_int {
     let whole = || {
         let _helper = inside_host();
@@ -119,7 +119,7 @@ fn add(front: &Front, made: Made, handle: Handle, flavor: c_int) {
         units,
         flavor,
         model: abi::WIN_UNIFIED,
-        access: Access::None.into(),
+        access: AccessEpoch::None.into(),
         is_exposed: false.into(),
         named: None.into(),
         open,
@@ -127,13 +127,13 @@ fn add(front: &Front, made: Made, handle: Handle, flavor: c_int) {
 }
 
 /// Returns the number of bytes of a part and its unit, if the host does not object to them.
-fn checked(size: Count, unit: Count) -> Option<(usize, usize)> {
+fn checked(size: LargeCount, unit: LargeCount) -> Option<(usize, usize)> {
     let unit = usize::try_from(unit).ok().filter(|unit| *unit > 0)?;
     Some((usize::try_from(size).ok()?, unit))
 }
 
 /// Returns where a part begins. One without bytes may lie anywhere.
-fn start(base: Address) -> NonNull<u8> {
+fn start(base: Pointer) -> NonNull<u8> {
     NonNull::new(base.cast()).unwrap_or(NonNull::dangling())
 }
 
@@ -143,7 +143,7 @@ macro_rules! constructors {
         = $create_host:ident, $allocate_host:ident, $share_host:ident($unit:ty);)*) => {$(
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $create(
-            base: Address, size: Count, unit: $unit, info: Handle, comm: Handle, win: Handles,
+            base: Pointer, size: LargeCount, unit: $unit, info: Handle, comm: Handle, win: HandleArray,
         ) -> c_int {
             // SAFETY: the program guarantees the contract of the function in the standard: it keeps
             // the memory until it has freed the window.
@@ -162,7 +162,7 @@ macro_rules! constructors {
 
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $allocate(
-            size: Count, unit: $unit, info: Handle, comm: Handle, base: Address, win: Handles,
+            size: LargeCount, unit: $unit, info: Handle, comm: Handle, base: Pointer, win: HandleArray,
         ) -> c_int {
             // SAFETY: the program guarantees the contract of the function in the standard.
             unsafe {
@@ -182,7 +182,7 @@ macro_rules! constructors {
 
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $share(
-            size: Count, unit: $unit, info: Handle, comm: Handle, base: Address, win: Handles,
+            size: LargeCount, unit: $unit, info: Handle, comm: Handle, base: Pointer, win: HandleArray,
         ) -> c_int {
             // SAFETY: the program guarantees the contract of the function in the standard.
             unsafe {
@@ -206,11 +206,11 @@ constructors! {
     MPI_Win_create, MPI_Win_allocate, MPI_Win_allocate_shared
         = Win_create, Win_allocate, Win_allocate_shared(c_int);
     MPI_Win_create_c, MPI_Win_allocate_c, MPI_Win_allocate_shared_c
-        = Win_create_c, Win_allocate_c, Win_allocate_shared_c(Count);
+        = Win_create_c, Win_allocate_c, Win_allocate_shared_c(LargeCount);
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn MPI_Win_create_dynamic(info: Handle, comm: Handle, win: Handles) -> c_int {
+unsafe extern "C" fn MPI_Win_create_dynamic(info: Handle, comm: Handle, win: HandleArray) -> c_int {
     // SAFETY: the program guarantees the contract of the function in the standard.
     unsafe {
         let create = || host::Win_create_dynamic(info, comm, win);
@@ -221,7 +221,7 @@ unsafe extern "C" fn MPI_Win_create_dynamic(info: Handle, comm: Handle, win: Han
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn MPI_Win_free(win: Handles) -> c_int {
+unsafe extern "C" fn MPI_Win_free(win: HandleArray) -> c_int {
     // SAFETY: the program guarantees the contract of the function in the standard.
     unsafe {
         let found = state::enter().and_then(|front| front.windows.find(*win));

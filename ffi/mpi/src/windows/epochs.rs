@@ -7,11 +7,11 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use strait::Assert;
 
-use super::errors::{Refusal, call_waiting};
+use super::errors::{WindowRefusal, call_waiting};
 use super::host;
-use super::table::{Access, NamedGroup, Win};
+use super::table::{AccessEpoch, NamedGroup, Win};
 use crate::abi::{Handle, windows as abi};
-use crate::front::host::{Handles, Ints};
+use crate::front::host::{HandleArray, Ints};
 
 /// Returns the promises of a call.
 #[inline]
@@ -31,16 +31,16 @@ pub(super) fn promises(bits: c_int) -> Assert {
 }
 
 /// Refuses a call that does not fit what the program may do now.
-pub(super) const fn in_order(fits: bool) -> Result<(), Refusal> {
-    if fits { Ok(()) } else { Err(Refusal::Class(abi::ERR_RMA_SYNC)) }
+pub(super) const fn in_order(fits: bool) -> Result<(), WindowRefusal> {
+    if fits { Ok(()) } else { Err(WindowRefusal::Class(abi::ERR_RMA_SYNC)) }
 }
 
-fn fence(win: &Win, bits: c_int) -> Result<(), Refusal> {
+fn fence(win: &Win, bits: c_int) -> Result<(), WindowRefusal> {
     let promise = promises(bits);
-    in_order(matches!(win.access.get(), Access::None | Access::Fence))?;
+    in_order(matches!(win.access.get(), AccessEpoch::None | AccessEpoch::Fence))?;
     win.window.fence(promise)?;
     let goes_on = !promise.has(Assert::NO_SUCCEED);
-    win.access.set(if goes_on { Access::Fence } else { Access::None });
+    win.access.set(if goes_on { AccessEpoch::Fence } else { AccessEpoch::None });
     Ok(())
 }
 
@@ -55,7 +55,7 @@ unsafe extern "C" fn MPI_Win_fence(promise: c_int, win: Handle) -> c_int {
 static FREED: AtomicU64 = AtomicU64::new(0);
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn MPI_Group_free(group: Handles) -> c_int {
+unsafe extern "C" fn MPI_Group_free(group: HandleArray) -> c_int {
     FREED.fetch_add(1, Relaxed);
     // SAFETY: the program guarantees the contract of the function in the standard.
     unsafe { crate::front::host::Group_free(group) }
@@ -66,7 +66,7 @@ unsafe extern "C" fn MPI_Group_free(group: Handles) -> c_int {
 /// # Safety
 ///
 /// The handle is of a group.
-unsafe fn places(win: &Win, group: Handle) -> Result<Shared<Box<[u32]>>, Refusal> {
+unsafe fn places(win: &Win, group: Handle) -> Result<Shared<Box<[u32]>>, WindowRefusal> {
     let freed = FREED.load(Relaxed);
     if let Some(named) = &*win.named.borrow()
         && (named.handle, named.freed) == (group, freed)
@@ -86,12 +86,12 @@ unsafe fn places(win: &Win, group: Handle) -> Result<Shared<Box<[u32]>>, Refusal
 ///
 /// The caller guarantees the contract of [`places`].
 #[inline(never)]
-unsafe fn translate(win: &Win, group: Handle) -> Result<Vec<u32>, Refusal> {
+unsafe fn translate(win: &Win, group: Handle) -> Result<Vec<u32>, WindowRefusal> {
     let mut size = 0;
     // SAFETY: the result has a place.
     let code = unsafe { host::Group_size(group, &raw mut size) };
     if code != 0 {
-        return Err(Refusal::Reported(code));
+        return Err(WindowRefusal::Reported(code));
     }
     let mut ranks: Vec<c_int> = (0..size).collect();
     let mut places = vec![crate::abi::UNDEFINED; ranks.len()];
@@ -101,10 +101,10 @@ unsafe fn translate(win: &Win, group: Handle) -> Result<Vec<u32>, Refusal> {
         crate::front::host::Group_translate_ranks(group, size, from, win.group, to)
     };
     if code != 0 {
-        return Err(Refusal::Reported(code));
+        return Err(WindowRefusal::Reported(code));
     }
     let places: Result<_, _> = places.into_iter().map(u32::try_from).collect();
-    places.map_err(|_| Refusal::Class(crate::abi::ERR_RANK))
+    places.map_err(|_| WindowRefusal::Class(crate::abi::ERR_RANK))
 }
 
 #[unsafe(no_mangle)]
@@ -126,11 +126,11 @@ unsafe extern "C" fn MPI_Win_start(group: Handle, promise: c_int, win: Handle) -
     // SAFETY: the program guarantees the contract of the function in the standard.
     unsafe {
         let start = |win: &Win| {
-            in_order(matches!(win.access.get(), Access::None | Access::Fence))?;
+            in_order(matches!(win.access.get(), AccessEpoch::None | AccessEpoch::Fence))?;
             let places = places(win, group)?;
             win.window.start(&places, promises(promise))?;
             places.iter().for_each(|place| win.open[*place as usize].set(true));
-            win.access.set(Access::Group);
+            win.access.set(AccessEpoch::Group);
             Ok(())
         };
         call_waiting(win, |_, win| start(win), || host::Win_start(group, promise, win))
@@ -140,10 +140,10 @@ unsafe extern "C" fn MPI_Win_start(group: Handle, promise: c_int, win: Handle) -
 #[unsafe(no_mangle)]
 unsafe extern "C" fn MPI_Win_complete(win: Handle) -> c_int {
     let complete = |win: &Win| {
-        in_order(win.access.get() == Access::Group)?;
+        in_order(win.access.get() == AccessEpoch::Group)?;
         let ended = win.window.complete();
         win.open.iter().for_each(|open| open.set(false));
-        win.access.set(Access::None);
+        win.access.set(AccessEpoch::None);
         Ok(ended?)
     };
     // SAFETY: the program guarantees the contract of the function in the standard.

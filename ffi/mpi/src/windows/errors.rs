@@ -11,12 +11,12 @@ use super::table::Win;
 use crate::abi::{Handle, windows as abi};
 use crate::front::errors;
 use crate::front::helper::inside_host;
-use crate::front::pack::Refused;
+use crate::front::pack::ElementsRefused;
 use crate::front::state::{self, Front};
 
 /// The reason why a call did nothing, or failed.
 #[derive(Debug)]
-pub(crate) enum Refusal {
+pub(crate) enum WindowRefusal {
     /// An error of this class.
     Class(c_int),
     /// A function of the host failed, and has reported it.
@@ -24,23 +24,23 @@ pub(crate) enum Refusal {
     Failed(Error),
 }
 
-impl From<Error> for Refusal {
+impl From<Error> for WindowRefusal {
     fn from(error: Error) -> Self {
         Self::Failed(error)
     }
 }
 
-impl From<WindowError> for Refusal {
+impl From<WindowError> for WindowRefusal {
     fn from(error: WindowError) -> Self {
         Self::Failed(error.into())
     }
 }
 
-impl From<Refused> for Refusal {
-    fn from(refused: Refused) -> Self {
+impl From<ElementsRefused> for WindowRefusal {
+    fn from(refused: ElementsRefused) -> Self {
         match refused {
-            Refused::Argument(class) => Self::Class(class),
-            Refused::Reported(code) => Self::Reported(code),
+            ElementsRefused::Argument(class) => Self::Class(class),
+            ElementsRefused::Reported(code) => Self::Reported(code),
         }
     }
 }
@@ -68,11 +68,11 @@ fn raise(win: Handle, code: c_int) -> c_int {
 /// Reports why a call failed. The caller holds no lock.
 #[cold]
 #[inline(never)]
-fn report(win: Handle, refusal: &Refusal) -> c_int {
+fn report(win: Handle, refusal: &WindowRefusal) -> c_int {
     match refusal {
-        Refusal::Class(class) => raise(win, *class),
-        Refusal::Reported(code) => *code,
-        Refusal::Failed(error) => {
+        WindowRefusal::Class(class) => raise(win, *class),
+        WindowRefusal::Reported(code) => *code,
+        WindowRefusal::Failed(error) => {
             let class = match error {
                 Error::Window(error) => class(*error),
                 _ => None,
@@ -91,7 +91,7 @@ fn report(win: Handle, refusal: &Refusal) -> c_int {
 #[inline(always)]
 pub(crate) fn call(
     win: Handle,
-    act: impl FnOnce(&Front, &Shared<Win>) -> Result<(), Refusal>,
+    act: impl FnOnce(&Front, &Shared<Win>) -> Result<(), WindowRefusal>,
     by_host: impl Fn() -> c_int,
 ) -> c_int {
     let done = match state::unlocked() {
@@ -110,8 +110,8 @@ pub(crate) fn call(
 #[inline(never)]
 fn call_locked(
     win: Handle,
-    act: impl FnOnce(&Front, &Shared<Win>) -> Result<(), Refusal>,
-) -> Option<Result<(), Refusal>> {
+    act: impl FnOnce(&Front, &Shared<Win>) -> Result<(), WindowRefusal>,
+) -> Option<Result<(), WindowRefusal>> {
     let front = Waiting::begin(state::enter()?);
     let found = front.windows.find(win)?;
     Some(act(&front, &found))
@@ -121,7 +121,7 @@ fn call_locked(
 #[inline(always)]
 pub(crate) fn call_waiting(
     win: Handle,
-    act: impl FnOnce(&Front, &Shared<Win>) -> Result<(), Refusal>,
+    act: impl FnOnce(&Front, &Shared<Win>) -> Result<(), WindowRefusal>,
     by_host: impl Fn() -> c_int,
 ) -> c_int {
     call(win, act, || {

@@ -28,6 +28,6 @@ mod transfer;
 
 pub(crate) use basic::{Kind, by_kind};
 pub(crate) use locks::AccumulateLocks;
-pub(crate) use ops::{Operation, operation};
+pub(crate) use ops::{PredefinedOp, operation};
 pub(crate) use pause::{Waiting, before_sleep, without_lock};
 pub(crate) use table::WinTable;

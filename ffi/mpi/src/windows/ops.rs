@@ -8,7 +8,7 @@ use crate::abi::{Handle, windows as abi};
 
 /// What an accumulate does to a number.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Operation {
+pub(crate) enum PredefinedOp {
     /// An operation that Strait has for integers, and partly for other numbers.
     Known(Op),
     /// The larger or the smaller number of a pair, with its place.
@@ -16,26 +16,26 @@ pub(crate) enum Operation {
 }
 
 /// The order of `abi::windows::ops`.
-const ORDER: [Operation; 14] = [
-    Operation::Known(Op::Max),
-    Operation::Known(Op::Min),
-    Operation::Known(Op::Sum),
-    Operation::Known(Op::Prod),
-    Operation::Known(Op::And),
-    Operation::Known(Op::BitAnd),
-    Operation::Known(Op::Or),
-    Operation::Known(Op::BitOr),
-    Operation::Known(Op::Xor),
-    Operation::Known(Op::BitXor),
-    Operation::Location,
-    Operation::Location,
-    Operation::Known(Op::Replace),
-    Operation::Known(Op::NoOp),
+const ORDER: [PredefinedOp; 14] = [
+    PredefinedOp::Known(Op::Max),
+    PredefinedOp::Known(Op::Min),
+    PredefinedOp::Known(Op::Sum),
+    PredefinedOp::Known(Op::Prod),
+    PredefinedOp::Known(Op::And),
+    PredefinedOp::Known(Op::BitAnd),
+    PredefinedOp::Known(Op::Or),
+    PredefinedOp::Known(Op::BitOr),
+    PredefinedOp::Known(Op::Xor),
+    PredefinedOp::Known(Op::BitXor),
+    PredefinedOp::Location,
+    PredefinedOp::Location,
+    PredefinedOp::Known(Op::Replace),
+    PredefinedOp::Known(Op::NoOp),
 ];
 
 /// Returns the operation of a handle, if it is predefined.
 #[inline]
-pub(crate) fn operation(op: Handle) -> Option<Operation> {
+pub(crate) fn operation(op: Handle) -> Option<PredefinedOp> {
     static HANDLES: OnceLock<[Handle; 14]> = OnceLock::new();
     let handles = HANDLES.get_or_init(abi::ops);
     let number = handles.iter().position(|known| *known == op)?;

@@ -5,44 +5,44 @@ use core::ffi::c_int;
 use strait::LockType;
 
 use super::epochs::{in_order, promises};
-use super::errors::{Refusal, call_waiting};
+use super::errors::{WindowRefusal, call_waiting};
 use super::host;
-use super::table::{Access, Win};
+use super::table::{AccessEpoch, Win};
 use crate::abi::{ERR_RANK, Handle, PROC_NULL, windows as abi};
 
-fn lock(win: &Win, kind: c_int, rank: c_int, promise: c_int) -> Result<(), Refusal> {
+fn lock(win: &Win, kind: c_int, rank: c_int, promise: c_int) -> Result<(), WindowRefusal> {
     if rank == PROC_NULL {
         return Ok(());
     }
     let kind = match kind {
         abi::LOCK_SHARED => LockType::Shared,
         abi::LOCK_EXCLUSIVE => LockType::Exclusive,
-        _ => return Err(Refusal::Class(abi::ERR_LOCKTYPE)),
+        _ => return Err(WindowRefusal::Class(abi::ERR_LOCKTYPE)),
     };
     let Some(open) = win.open.get(rank as usize) else {
-        return Err(Refusal::Class(ERR_RANK));
+        return Err(WindowRefusal::Class(ERR_RANK));
     };
     let others = match win.access.get() {
-        Access::None | Access::Fence => 0,
-        Access::Locks(others) if !open.get() => others,
+        AccessEpoch::None | AccessEpoch::Fence => 0,
+        AccessEpoch::Locks(others) if !open.get() => others,
         _ => return in_order(false),
     };
     win.window.lock(kind, rank as u32, promises(promise))?;
     open.set(true);
-    win.access.set(Access::Locks(others + 1));
+    win.access.set(AccessEpoch::Locks(others + 1));
     Ok(())
 }
 
-fn unlock(win: &Win, rank: c_int) -> Result<(), Refusal> {
+fn unlock(win: &Win, rank: c_int) -> Result<(), WindowRefusal> {
     if rank == PROC_NULL {
         return Ok(());
     }
     let Some(open) = win.open.get(rank as usize) else {
-        return Err(Refusal::Class(ERR_RANK));
+        return Err(WindowRefusal::Class(ERR_RANK));
     };
-    let Access::Locks(locks) = win.access.get() else { return in_order(false) };
+    let AccessEpoch::Locks(locks) = win.access.get() else { return in_order(false) };
     in_order(open.replace(false))?;
-    win.access.set(if locks > 1 { Access::Locks(locks - 1) } else { Access::None });
+    win.access.set(if locks > 1 { AccessEpoch::Locks(locks - 1) } else { AccessEpoch::None });
     Ok(win.window.unlock(rank as u32)?)
 }
 
@@ -63,9 +63,9 @@ unsafe extern "C" fn MPI_Win_unlock(rank: c_int, win: Handle) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn MPI_Win_lock_all(promise: c_int, win: Handle) -> c_int {
     let lock_all = |win: &Win| {
-        in_order(matches!(win.access.get(), Access::None | Access::Fence))?;
+        in_order(matches!(win.access.get(), AccessEpoch::None | AccessEpoch::Fence))?;
         win.window.lock_all(promises(promise))?;
-        win.access.set(Access::All);
+        win.access.set(AccessEpoch::All);
         Ok(())
     };
     // SAFETY: the program guarantees the contract of the function in the standard.
@@ -76,8 +76,8 @@ unsafe extern "C" fn MPI_Win_lock_all(promise: c_int, win: Handle) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn MPI_Win_unlock_all(win: Handle) -> c_int {
     let unlock_all = |win: &Win| {
-        in_order(win.access.get() == Access::All)?;
-        win.access.set(Access::None);
+        in_order(win.access.get() == AccessEpoch::All)?;
+        win.access.set(AccessEpoch::None);
         Ok(win.window.unlock_all()?)
     };
     // SAFETY: the program guarantees the contract of the function in the standard.

@@ -2,11 +2,11 @@
 
 use core::ffi::{c_int, c_void};
 
-use super::errors::{Refusal, call};
+use super::errors::{WindowRefusal, call};
 use super::host;
 use super::table::Win;
 use crate::abi::{ERR_RANK, Handle, PROC_NULL, windows as abi};
-use crate::front::host::{Address, Count, Counts, Ints};
+use crate::front::host::{Ints, LargeCount, LargeCounts, Pointer};
 use crate::front::state;
 
 /// The base, size and unit are the carrier's, over the same memory.
@@ -14,7 +14,7 @@ use crate::front::state;
 unsafe extern "C" fn MPI_Win_get_attr(
     win: Handle,
     keyval: c_int,
-    value: Address,
+    value: Pointer,
     flag: Ints,
 ) -> c_int {
     // SAFETY: the program guarantees the contract of the function in the standard.
@@ -35,9 +35,9 @@ unsafe extern "C" fn MPI_Win_get_attr(
 }
 
 /// Returns length, unit and address of a member's memory, as far as loads and stores reach it.
-fn query(win: &Win, rank: c_int) -> Result<(usize, usize, *mut c_void), Refusal> {
+fn query(win: &Win, rank: c_int) -> Result<(usize, usize, *mut c_void), WindowRefusal> {
     if win.is_dynamic() {
-        return Err(Refusal::Class(abi::ERR_RMA_FLAVOR));
+        return Err(WindowRefusal::Class(abi::ERR_RMA_FLAVOR));
     }
     let mut members = 0..win.units.len() as u32;
     let target = match rank {
@@ -47,7 +47,7 @@ fn query(win: &Win, rank: c_int) -> Result<(usize, usize, *mut c_void), Refusal>
             shape.is_ok_and(|(length, _)| length > 0)
         }),
         rank if members.contains(&(rank as u32)) => Some(rank as u32),
-        _ => return Err(Refusal::Class(ERR_RANK)),
+        _ => return Err(WindowRefusal::Class(ERR_RANK)),
     };
     let mapped = target.and_then(|target| win.window.mapped(target).zip(Some(target)));
     Ok(match mapped {
@@ -61,13 +61,13 @@ macro_rules! queries {
     ($($name:ident = $host:ident($unit:ty);)*) => {$(
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name(
-            win: Handle, rank: c_int, size: Counts, unit: *mut $unit, base: Address,
+            win: Handle, rank: c_int, size: LargeCounts, unit: *mut $unit, base: Pointer,
         ) -> c_int {
             // SAFETY: the program guarantees the contract of the function in the standard.
             unsafe {
                 let answer = |win: &Win| {
                     let (length, width, at) = query(win, rank)?;
-                    size.write(length as Count);
+                    size.write(length as LargeCount);
                     unit.write(width as $unit);
                     base.cast::<*mut c_void>().write(at);
                     Ok(())
@@ -80,5 +80,5 @@ macro_rules! queries {
 
 queries! {
     MPI_Win_shared_query = Win_shared_query(c_int);
-    MPI_Win_shared_query_c = Win_shared_query_c(Count);
+    MPI_Win_shared_query_c = Win_shared_query_c(LargeCount);
 }

@@ -9,12 +9,12 @@ use std::collections::HashMap;
 use strait::Window;
 
 use super::basic::BasicCache;
-use super::errors::Refusal;
+use super::errors::WindowRefusal;
 use crate::abi::{Handle, windows as abi};
 
 /// What a window's program may do now.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Access {
+pub(crate) enum AccessEpoch {
     /// No operation.
     None,
     /// Operations at all members, since a fence.
@@ -45,7 +45,7 @@ pub(crate) struct Win {
     pub(crate) units: Box<[usize]>,
     pub(crate) flavor: c_int,
     pub(crate) model: c_int,
-    pub(crate) access: Cell<Access>,
+    pub(crate) access: Cell<AccessEpoch>,
     pub(crate) is_exposed: Cell<bool>,
     /// The group that the program named last, and its places in the window.
     pub(crate) named: RefCell<Option<NamedGroup>>,
@@ -60,30 +60,30 @@ impl Win {
 
     /// Returns the place of a rank, if an operation at it is allowed now.
     #[inline(always)]
-    pub(crate) fn target(&self, rank: c_int) -> Result<u32, Refusal> {
+    pub(crate) fn target(&self, rank: c_int) -> Result<u32, WindowRefusal> {
         let Some(open) = self.open.get(rank as usize) else {
-            return Err(Refusal::Class(crate::abi::ERR_RANK));
+            return Err(WindowRefusal::Class(crate::abi::ERR_RANK));
         };
         let is_allowed = match self.access.get() {
-            Access::Fence | Access::All => true,
-            Access::None => false,
-            Access::Group | Access::Locks(_) => open.get(),
+            AccessEpoch::Fence | AccessEpoch::All => true,
+            AccessEpoch::None => false,
+            AccessEpoch::Group | AccessEpoch::Locks(_) => open.get(),
         };
-        if is_allowed { Ok(rank as u32) } else { Err(Refusal::Class(abi::ERR_RMA_SYNC)) }
+        if is_allowed { Ok(rank as u32) } else { Err(WindowRefusal::Class(abi::ERR_RMA_SYNC)) }
     }
 
     /// Returns the place of a rank that is locked.
     #[inline(always)]
-    pub(crate) fn locked(&self, rank: c_int) -> Result<u32, Refusal> {
-        if matches!(self.access.get(), Access::Locks(_) | Access::All) {
+    pub(crate) fn locked(&self, rank: c_int) -> Result<u32, WindowRefusal> {
+        if matches!(self.access.get(), AccessEpoch::Locks(_) | AccessEpoch::All) {
             return self.target(rank);
         }
-        Err(Refusal::Class(abi::ERR_RMA_SYNC))
+        Err(WindowRefusal::Class(abi::ERR_RMA_SYNC))
     }
 
-    pub(crate) fn all_locked(&self) -> Result<(), Refusal> {
-        let is_passive = matches!(self.access.get(), Access::Locks(_) | Access::All);
-        if is_passive { Ok(()) } else { Err(Refusal::Class(abi::ERR_RMA_SYNC)) }
+    pub(crate) fn all_locked(&self) -> Result<(), WindowRefusal> {
+        let is_passive = matches!(self.access.get(), AccessEpoch::Locks(_) | AccessEpoch::All);
+        if is_passive { Ok(()) } else { Err(WindowRefusal::Class(abi::ERR_RMA_SYNC)) }
     }
 }
 

@@ -4,7 +4,7 @@ use core::ffi::c_int;
 
 use strait::ByteRun;
 
-use super::errors::Refusal;
+use super::errors::WindowRefusal;
 use super::table::Win;
 use crate::abi::{ERR_COUNT, Handle, windows as abi};
 use crate::front::state::Front;
@@ -21,7 +21,7 @@ pub(crate) struct TargetArgs {
 
 /// Memory of a target, in bytes from the start of its part.
 #[derive(Debug)]
-pub(crate) struct There {
+pub(crate) struct TargetPlace {
     pub(crate) target: u32,
     pub(crate) at: usize,
     pub(crate) bytes: usize,
@@ -32,24 +32,26 @@ pub(crate) struct There {
 impl TargetArgs {
     /// Returns the memory, if an operation at it is allowed now.
     #[inline(always)]
-    pub(crate) fn locate(&self, front: &Front, win: &Win) -> Result<There, Refusal> {
+    pub(crate) fn locate(&self, front: &Front, win: &Win) -> Result<TargetPlace, WindowRefusal> {
         let target = win.target(self.rank)?;
         let at = self.start(win, target)?;
-        let Ok(count) = usize::try_from(self.count) else { return Err(Refusal::Class(ERR_COUNT)) };
+        let Ok(count) = usize::try_from(self.count) else {
+            return Err(WindowRefusal::Class(ERR_COUNT));
+        };
         if let Some(size) = front.types.known_size(self.datatype)
             && let Some(bytes) = count.checked_mul(size)
         {
-            return Ok(There { target, at, bytes, runs: None });
+            return Ok(TargetPlace { target, at, bytes, runs: None });
         }
         self.locate_runs(front, target, at, count)
     }
 
     /// Returns the displacement in bytes.
     #[inline(always)]
-    fn start(&self, win: &Win, target: u32) -> Result<usize, Refusal> {
+    fn start(&self, win: &Win, target: u32) -> Result<usize, WindowRefusal> {
         let unit = win.units.get(target as usize).copied().unwrap_or(1);
         let at = usize::try_from(self.displacement).ok().and_then(|at| at.checked_mul(unit));
-        at.ok_or(Refusal::Class(abi::ERR_RMA_RANGE))
+        at.ok_or(WindowRefusal::Class(abi::ERR_RMA_RANGE))
     }
 
     #[inline(never)]
@@ -59,20 +61,20 @@ impl TargetArgs {
         target: u32,
         start: usize,
         count: usize,
-    ) -> Result<There, Refusal> {
+    ) -> Result<TargetPlace, WindowRefusal> {
         if self.datatype == abi::datatype_null() {
-            return Err(Refusal::Class(abi::ERR_TYPE));
+            return Err(WindowRefusal::Class(abi::ERR_TYPE));
         }
-        let flat = front.types.find(self.datatype).map_err(Refusal::Reported)?;
-        let outside = || Refusal::Class(abi::ERR_RMA_RANGE);
+        let flat = front.types.find(self.datatype).map_err(WindowRefusal::Reported)?;
+        let outside = || WindowRefusal::Class(abi::ERR_RMA_RANGE);
         let bytes = flat.size.checked_mul(count).ok_or_else(outside)?;
         if bytes == 0 {
-            return Ok(There { target, at: start, bytes, runs: None });
+            return Ok(TargetPlace { target, at: start, bytes, runs: None });
         }
         let move_by = |from: usize, by: i64| from.checked_add_signed(by as isize);
         if let Some(run) = flat.single_run() {
             let at = move_by(start, run.offset).ok_or_else(outside)?;
-            return Ok(There { target, at, bytes, runs: None });
+            return Ok(TargetPlace { target, at, bytes, runs: None });
         }
         let (runs, extent) = (&flat.runs, flat.extent);
         let places: Vec<_> = (0..count as i64)
@@ -83,6 +85,6 @@ impl TargetArgs {
         let first = places.iter().map(|(offset, _)| *offset).min().unwrap_or(0);
         let at = move_by(start, first).ok_or_else(outside)?;
         let run = |(offset, length)| ByteRun { offset: (offset - first) as usize, length };
-        Ok(There { target, at, bytes, runs: Some(places.into_iter().map(run).collect()) })
+        Ok(TargetPlace { target, at, bytes, runs: Some(places.into_iter().map(run).collect()) })
     }
 }

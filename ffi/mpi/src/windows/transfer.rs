@@ -6,14 +6,14 @@ use std::io::{IoSlice, IoSliceMut};
 use strait::raw::Part;
 use strait::{Shape, WindowError};
 
-use super::errors::{Refusal, call};
+use super::errors::{WindowRefusal, call};
 use super::host;
 use super::table::Win;
-use super::target::{TargetArgs, There};
+use super::target::{TargetArgs, TargetPlace};
 use crate::abi::{self, Handle};
 use crate::front::complete::count_host_start;
-use crate::front::host::{Address, Count, Handles};
-use crate::front::pack::{Elements, Memory};
+use crate::front::host::{HandleArray, LargeCount, Pointer};
+use crate::front::pack::{Elements, MessageMemory};
 use crate::front::requests::RequestTable;
 use crate::front::state::Front;
 
@@ -33,21 +33,26 @@ pub(super) unsafe fn writable<'a>(part: Part) -> &'a mut [u8] {
     unsafe { core::slice::from_raw_parts_mut(part.base.as_ptr(), part.length) }
 }
 
-pub(super) fn same_length(origin: usize, other: usize) -> Result<(), Refusal> {
+pub(super) fn same_length(origin: usize, other: usize) -> Result<(), WindowRefusal> {
     if origin == other { Ok(()) } else { Err(WindowError::Lengths { origin, other }.into()) }
 }
 
 /// Returns whether the program passes a buffer of no type.
-pub(super) fn is_typed(datatype: Handle) -> Result<(), Refusal> {
+pub(super) fn is_typed(datatype: Handle) -> Result<(), WindowRefusal> {
     let is_none = datatype == abi::windows::datatype_null();
-    if is_none { Err(Refusal::Class(abi::windows::ERR_TYPE)) } else { Ok(()) }
+    if is_none { Err(WindowRefusal::Class(abi::windows::ERR_TYPE)) } else { Ok(()) }
 }
 
 /// # Safety
 ///
 /// The program guarantees the contract of `MPI_Put`.
 #[inline(always)]
-unsafe fn put(front: &Front, win: &Win, origin: &Elements, to: &TargetArgs) -> Result<(), Refusal> {
+unsafe fn put(
+    front: &Front,
+    win: &Win,
+    origin: &Elements,
+    to: &TargetArgs,
+) -> Result<(), WindowRefusal> {
     if to.rank == abi::PROC_NULL {
         return Ok(());
     }
@@ -72,15 +77,15 @@ unsafe fn put_parts(
     front: &Front,
     win: &Win,
     origin: &Elements,
-    there: &There,
-) -> Result<(), Refusal> {
+    there: &TargetPlace,
+) -> Result<(), WindowRefusal> {
     is_typed(origin.datatype)?;
     // SAFETY: the program passes the elements (contract of `put`).
     let data: Vec<&[u8]> = unsafe {
         match &mut origin.memory(front, true)? {
-            Memory::Whole(part) => vec![readable(*part)],
-            Memory::Parts(parts) => parts.iter().map(|part| readable(*part)).collect(),
-            Memory::Packed(copy) => {
+            MessageMemory::Whole(part) => vec![readable(*part)],
+            MessageMemory::Parts(parts) => parts.iter().map(|part| readable(*part)).collect(),
+            MessageMemory::Packed(copy) => {
                 let data = readable(copy.part());
                 return put_slices(win, &[data], there);
             }
@@ -89,7 +94,7 @@ unsafe fn put_parts(
     put_slices(win, &data, there)
 }
 
-fn put_slices(win: &Win, data: &[&[u8]], there: &There) -> Result<(), Refusal> {
+fn put_slices(win: &Win, data: &[&[u8]], there: &TargetPlace) -> Result<(), WindowRefusal> {
     same_length(data.iter().map(|data| data.len()).sum(), there.bytes)?;
     let data: Vec<_> = data.iter().map(|data| IoSlice::new(data)).collect();
     let shape = shape(there);
@@ -97,7 +102,7 @@ fn put_slices(win: &Win, data: &[&[u8]], there: &There) -> Result<(), Refusal> {
 }
 
 /// Returns the runs of a target's memory.
-pub(super) fn shape(there: &There) -> Shape<'_> {
+pub(super) fn shape(there: &TargetPlace) -> Shape<'_> {
     match &there.runs {
         Some(runs) => Shape::Runs(runs),
         None => Shape::Contiguous { length: there.bytes },
@@ -108,7 +113,12 @@ pub(super) fn shape(there: &There) -> Shape<'_> {
 ///
 /// The program guarantees the contract of `MPI_Get`.
 #[inline(always)]
-unsafe fn get(front: &Front, win: &Win, origin: &Elements, to: &TargetArgs) -> Result<(), Refusal> {
+unsafe fn get(
+    front: &Front,
+    win: &Win,
+    origin: &Elements,
+    to: &TargetArgs,
+) -> Result<(), WindowRefusal> {
     if to.rank == abi::PROC_NULL {
         return Ok(());
     }
@@ -133,17 +143,17 @@ unsafe fn get_parts(
     front: &Front,
     win: &Win,
     origin: &Elements,
-    there: &There,
-) -> Result<(), Refusal> {
+    there: &TargetPlace,
+) -> Result<(), WindowRefusal> {
     is_typed(origin.datatype)?;
     // SAFETY: the program passes the elements (contract of `get`).
     unsafe {
         match &mut origin.memory(front, false)? {
-            Memory::Whole(part) => get_slices(win, vec![writable(*part)], there),
-            Memory::Parts(parts) => {
+            MessageMemory::Whole(part) => get_slices(win, vec![writable(*part)], there),
+            MessageMemory::Parts(parts) => {
                 get_slices(win, parts.iter().map(|part| writable(*part)).collect(), there)
             }
-            Memory::Packed(copy) => {
+            MessageMemory::Packed(copy) => {
                 get_slices(win, vec![writable(copy.part())], there)?;
                 copy.unpack(there.bytes);
                 Ok(())
@@ -152,7 +162,11 @@ unsafe fn get_parts(
     }
 }
 
-fn get_slices(win: &Win, buffers: Vec<&mut [u8]>, there: &There) -> Result<(), Refusal> {
+fn get_slices(
+    win: &Win,
+    buffers: Vec<&mut [u8]>,
+    there: &TargetPlace,
+) -> Result<(), WindowRefusal> {
     same_length(buffers.iter().map(|buffer| buffer.len()).sum(), there.bytes)?;
     let mut buffers: Vec<_> = buffers.into_iter().map(IoSliceMut::new).collect();
     let shape = shape(there);
@@ -164,7 +178,7 @@ fn get_slices(win: &Win, buffers: Vec<&mut [u8]>, there: &There) -> Result<(), R
 /// # Safety
 ///
 /// The program passes the place of a request.
-pub(super) unsafe fn give_done(request: Handles) -> Result<(), Refusal> {
+pub(super) unsafe fn give_done(request: HandleArray) -> Result<(), WindowRefusal> {
     // SAFETY: the caller guarantees it (contract of `give_done`).
     unsafe { request.write(RequestTable::done()) };
     Ok(())
@@ -175,7 +189,7 @@ macro_rules! transfers {
     ($($name:ident, $rname:ident = $host:ident, $rhost:ident($count:ty) by $act:ident;)*) => {$(
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name(
-            data: Address, count: $count, datatype: Handle, rank: c_int, at: Count,
+            data: Pointer, count: $count, datatype: Handle, rank: c_int, at: LargeCount,
             there: $count, type_there: Handle, win: Handle,
         ) -> c_int {
             let origin = Elements::new(data, count.into(), datatype);
@@ -194,8 +208,8 @@ macro_rules! transfers {
 
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $rname(
-            data: Address, count: $count, datatype: Handle, rank: c_int, at: Count,
-            there: $count, type_there: Handle, win: Handle, request: Handles,
+            data: Pointer, count: $count, datatype: Handle, rank: c_int, at: LargeCount,
+            there: $count, type_there: Handle, win: Handle, request: HandleArray,
         ) -> c_int {
             let origin = Elements::new(data, count.into(), datatype);
             let to = TargetArgs {
@@ -223,7 +237,7 @@ macro_rules! transfers {
 
 transfers! {
     MPI_Put, MPI_Rput = Put, Rput(c_int) by put;
-    MPI_Put_c, MPI_Rput_c = Put_c, Rput_c(Count) by put;
+    MPI_Put_c, MPI_Rput_c = Put_c, Rput_c(LargeCount) by put;
     MPI_Get, MPI_Rget = Get, Rget(c_int) by get;
-    MPI_Get_c, MPI_Rget_c = Get_c, Rget_c(Count) by get;
+    MPI_Get_c, MPI_Rget_c = Get_c, Rget_c(LargeCount) by get;
 }

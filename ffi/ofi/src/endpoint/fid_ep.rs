@@ -15,7 +15,7 @@ use crate::abi::{
 use crate::av::Av;
 use crate::cause::failed;
 use crate::completions::CompletionEntries;
-use crate::counts::Counts;
+use crate::counts::TrafficCounts;
 use crate::domain::Domain;
 use crate::endpoint_list::{Detach, EndpointList, OpenEndpoint};
 use crate::object::ObjectRef;
@@ -205,7 +205,7 @@ impl FidEp {
     }
 
     /// Counts the ends of operations from now on, of those that `flags` name.
-    pub(crate) fn bind_counter(&self, counts: ObjectRef<Counts>, flags: u64) {
+    pub(crate) fn bind_counter(&self, counts: ObjectRef<TrafficCounts>, flags: u64) {
         for (kind, bound) in BOUND_BY {
             if flags & bound != 0 {
                 self.traffic.borrow_mut().out.counters[kind as usize] = Some(counts);

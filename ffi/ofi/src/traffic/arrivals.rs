@@ -26,11 +26,11 @@ pub(super) struct Arrivals {
 struct MatchedArrival {
     source: u32,
     ticket: Option<u64>,
-    ended: Option<Ended>,
+    ended: Option<EndedArrival>,
 }
 
 /// A message that has arrived or failed.
-type Ended = (Receipt, Option<ErrorCause>);
+type EndedArrival = (Receipt, Option<ErrorCause>);
 
 impl Arrivals {
     /// Records a message of `source` with data in transit. Returns the ticket with which it
@@ -49,7 +49,7 @@ impl Arrivals {
 
     /// Records the end of a message: the message with this ticket, or a whole message that came
     /// after all others.
-    pub(super) fn end(&mut self, source: u32, ticket: Option<u64>, ended: Ended) {
+    pub(super) fn end(&mut self, source: u32, ticket: Option<u64>, ended: EndedArrival) {
         let expected = self.queue.iter_mut().find(|it| ticket.is_some() && it.ticket == ticket);
         match expected {
             Some(arrival) => arrival.ended = Some(ended),
@@ -60,7 +60,7 @@ impl Arrivals {
     }
 
     /// Takes the oldest message of `source`, if it has ended.
-    pub(super) fn next(&mut self, source: u32) -> Option<Ended> {
+    pub(super) fn next(&mut self, source: u32) -> Option<EndedArrival> {
         let oldest = self.queue.iter().position(|arrival| arrival.source == source)?;
         self.queue[oldest].ended.as_ref()?;
         self.queue.remove(oldest)?.ended

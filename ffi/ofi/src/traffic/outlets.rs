@@ -3,7 +3,7 @@
 use crate::abi::CqEntry;
 use crate::cause::ErrorCause;
 use crate::completions::CompletionEntries;
-use crate::counts::Counts;
+use crate::counts::TrafficCounts;
 use crate::object::ObjectRef;
 use crate::operation::OperationKind;
 
@@ -13,7 +13,7 @@ use crate::operation::OperationKind;
 pub(crate) struct Outlets {
     pub(crate) tx: Option<ObjectRef<CompletionEntries>>,
     pub(crate) rx: Option<ObjectRef<CompletionEntries>>,
-    pub(crate) counters: [Option<ObjectRef<Counts>>; 6],
+    pub(crate) counters: [Option<ObjectRef<TrafficCounts>>; 6],
 }
 
 impl Outlets {

@@ -16,7 +16,7 @@ use strait_core::hca::{
 };
 
 use super::sampling::Effort;
-use super::stage::{BenchStage, Side};
+use super::stage::{BenchStage, StageSide};
 
 const TAG: u32 = 7;
 
@@ -123,7 +123,7 @@ impl DeviceBench {
         bytes: usize,
     ) -> Result<Self, Box<dyn Error>> {
         // A rank without a partner connects to itself, and sends nothing.
-        let partner = if stage.side == Side::Idle { stage.rank() } else { stage.partner };
+        let partner = if stage.side == StageSide::Idle { stage.rank() } else { stage.partner };
         let memory = DeviceMemory::new(bytes)?;
         // SAFETY: `end` releases the region before the memory.
         let region = unsafe { device.register(memory.base, bytes, Access::ALL) }?;
@@ -147,7 +147,7 @@ impl DeviceBench {
     }
 
     pub(crate) fn end(mut self, stage: &BenchStage<'_>) -> Result<(), Box<dyn Error>> {
-        if stage.side == Side::Leader {
+        if stage.side == StageSide::Leader {
             self.confirm(stage, 0)?;
         }
         stage.barrier()?;
@@ -166,15 +166,15 @@ impl DeviceBench {
         window: usize,
     ) -> Result<Vec<f64>, Box<dyn Error>> {
         let meets = verb == DeviceVerb::Send;
-        if meets && stage.side == Side::Follower {
+        if meets && stage.side == StageSide::Follower {
             return self.receive(stage).map(|()| Vec::new());
         }
         stage.barrier()?;
         let samples = match stage.side {
-            Side::Leader => self.lead(stage, effort, verb, bytes, window)?,
-            Side::Follower | Side::Idle => Vec::new(),
+            StageSide::Leader => self.lead(stage, effort, verb, bytes, window)?,
+            StageSide::Follower | StageSide::Idle => Vec::new(),
         };
-        if meets && stage.side == Side::Leader {
+        if meets && stage.side == StageSide::Leader {
             // An empty message ends the follower's part.
             self.windows(stage, DeviceVerb::Send, 0, 1, 1)?;
         }

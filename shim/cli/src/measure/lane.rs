@@ -61,9 +61,9 @@ pub(crate) struct PairMemory {
 
 /// The launcher's reference to the lanes of a job. The ranks inherit the descriptor.
 #[derive(Debug)]
-pub(crate) struct Scratch(OwnedFd);
+pub(crate) struct LaneScratch(OwnedFd);
 
-impl Scratch {
+impl LaneScratch {
     /// Makes lanes for `pairs` pairs.
     pub(crate) fn new(pairs: u32) -> Result<Self, Box<dyn Error>> {
         let length = u64::from(pairs.max(1)) * size_of::<PairMemory>() as u64;

@@ -11,7 +11,7 @@ use core::error::Error;
 use core::time::Duration;
 use std::time::Instant;
 
-use super::stage::{BenchStage, RoundOrder, Side};
+use super::stage::{BenchStage, RoundOrder, StageSide};
 use super::stats::{SampleSummary, sum};
 use crate::payload::Mismatch;
 
@@ -92,9 +92,9 @@ pub(crate) fn measure<'a>(
     stage.barrier()?;
     let mut both = Both { stage, bare, work, seed: 0 };
     match stage.side {
-        Side::Leader => both.lead(effort),
-        Side::Follower => both.follow().map(|()| Vec::new()),
-        Side::Idle => Ok(Vec::new()),
+        StageSide::Leader => both.lead(effort),
+        StageSide::Follower => both.follow().map(|()| Vec::new()),
+        StageSide::Idle => Ok(Vec::new()),
     }
 }
 

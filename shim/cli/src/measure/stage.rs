@@ -18,7 +18,7 @@ const GATHER: u32 = 4;
 
 /// The half of a pair that a rank is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Side {
+pub(crate) enum StageSide {
     /// Reads the clock, and sends in one-way traffic.
     Leader,
     Follower,
@@ -30,7 +30,7 @@ pub(crate) enum Side {
 #[derive(Debug)]
 pub(crate) struct BenchStage<'world> {
     pub(crate) endpoint: Endpoint<'world>,
-    pub(crate) side: Side,
+    pub(crate) side: StageSide,
     pub(crate) partner: u32,
     /// `None` if the partners share a processor, since a line cannot move then, or if there is no
     /// memory besides the job's.
@@ -51,21 +51,22 @@ impl<'world> BenchStage<'world> {
     pub(crate) fn new(world: &'world World, scratch: Option<u32>) -> Result<Self, Box<dyn Error>> {
         let half = world.size() / 2;
         let (side, pair) = match world.rank() {
-            rank if rank < half => (Side::Leader, rank),
-            rank if rank < 2 * half => (Side::Follower, rank - half),
-            rank => (Side::Idle, rank / 2),
+            rank if rank < half => (StageSide::Leader, rank),
+            rank if rank < 2 * half => (StageSide::Follower, rank - half),
+            rank => (StageSide::Idle, rank / 2),
         };
-        let partner = if side == Side::Leader { pair + half } else { pair };
+        let partner = if side == StageSide::Leader { pair + half } else { pair };
         let mut cpus = topology::allowed_cpus()?;
-        let cpu =
-            |side| cpus[(2 * pair as usize + usize::from(side == Side::Follower)) % cpus.len()];
+        let cpu = |side| {
+            cpus[(2 * pair as usize + usize::from(side == StageSide::Follower)) % cpus.len()]
+        };
         let own = cpu(side);
         let crowded = cpus.len() < 2 * world.size() as usize;
-        let followers = crowded.then(|| cpu(Side::Follower));
+        let followers = crowded.then(|| cpu(StageSide::Follower));
         topology::pin_to(own).map_err(|error| {
             format!("rank {} cannot be bound to processor {own}: {error}", world.rank())
         })?;
-        let lane = match scratch.filter(|_| cpus.len() > 1 && side != Side::Idle) {
+        let lane = match scratch.filter(|_| cpus.len() > 1 && side != StageSide::Idle) {
             Some(scratch) => {
                 let mapped = lane::map(scratch, pair);
                 Some(
@@ -94,7 +95,7 @@ impl<'world> BenchStage<'world> {
 
     /// Returns whether this rank leads its pair.
     pub(crate) fn leads(&self) -> bool {
-        self.side == Side::Leader
+        self.side == StageSide::Leader
     }
 
     /// Returns whether the partners are on different nodes.

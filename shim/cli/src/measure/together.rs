@@ -13,7 +13,7 @@ use super::in_turn;
 use super::line::{Bounce, LineTransfer};
 use super::report::{Report, Row};
 use super::sampling::{Batch, Effort, Sample};
-use super::stage::{BenchStage, Side};
+use super::stage::{BenchStage, StageSide};
 use super::stats::{self, SampleSummary, time};
 use crate::payload::Mismatch;
 
@@ -57,11 +57,11 @@ pub(crate) fn measure(
     let in_turns = stage.cpus.len() < stage.ranks() as usize;
     let target = if in_turns { TARGET_IN_TURNS } else { TARGET };
     let has_line = !in_turns && stage.cpus.len() > 1;
-    let pair = stage.rank() == 0 || stage.partner == 0 && stage.side == Side::Follower;
+    let pair = stage.rank() == 0 || stage.partner == 0 && stage.side == StageSide::Follower;
     let lane = stage.lane.filter(|_| has_line && pair);
     let mut line = lane.map(|lane| Bounce::new(lane, LineTransfer::Store));
     let mut bounce = |rounds| match (&mut line, stage.side) {
-        (Some(line), Side::Leader) => line.lead(rounds),
+        (Some(line), StageSide::Leader) => line.lead(rounds),
         (Some(line), _) => line.follow(rounds),
         (None, _) => Ok(()),
     };

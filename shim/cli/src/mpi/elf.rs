@@ -19,11 +19,11 @@ pub(super) const RUNPATH: u64 = 29;
 #[derive(Debug)]
 pub(super) struct Elf {
     pub(super) bytes: Vec<u8>,
-    segments: Vec<Segment>,
+    segments: Vec<ElfSegment>,
 }
 
 #[derive(Debug)]
-struct Segment {
+struct ElfSegment {
     kind: u32,
     file: Range<usize>,
     address: u64,
@@ -43,7 +43,7 @@ impl Elf {
             let length = usize::try_from(number(&bytes, at + 32, 8)?).ok()?;
             let file = start..start.checked_add(length)?;
             let kind = number(&bytes, at, 4)? as u32;
-            Some(Segment { kind, file, address: number(&bytes, at + 16, 8)? })
+            Some(ElfSegment { kind, file, address: number(&bytes, at + 16, 8)? })
         });
         let segments = segments.collect::<Option<_>>()?;
         Some(Self { bytes, segments })

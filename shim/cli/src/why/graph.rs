@@ -53,7 +53,7 @@ enum Need {
 
 /// A reason for which ranks do not go on.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) enum Cause {
+pub(crate) enum WaitCause {
     /// These ranks wait for each other. In a cycle, each waits for the next.
     Knot(Vec<u32>),
     /// The rank is waited for, and will not act.
@@ -64,7 +64,7 @@ pub(crate) enum Cause {
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Judgement {
     /// The reasons for which ranks are stuck, each with the ranks that wait because of it.
-    pub(crate) stuck: Vec<(Cause, Vec<u32>)>,
+    pub(crate) stuck: Vec<(WaitCause, Vec<u32>)>,
     /// Ranks that compute while others wait for them, each with those.
     pub(crate) slow: Vec<(u32, Vec<u32>)>,
     /// Pairs of ranks with a message on its way: the sender and the receiver wait for its end.
@@ -181,7 +181,7 @@ fn free(ranks: &[Activity], needs: &[Need], moving: &[(u32, u32)]) -> Vec<bool> 
 ///
 /// The groups of ranks that depend on each other form a graph without cycles. A group in it that
 /// depends on no other group is a reason.
-fn causes(ranks: &[Activity], needs: &[Need], free: &[bool]) -> Vec<(Cause, Vec<u32>)> {
+fn causes(ranks: &[Activity], needs: &[Need], free: &[bool]) -> Vec<(WaitCause, Vec<u32>)> {
     let graph = blocked(ranks, needs, free);
     let groups = condensation(graph.clone(), true);
     let ends = groups.node_indices().filter(|group| {
@@ -243,11 +243,11 @@ fn index(rank: u32) -> NodeIndex {
 }
 
 /// Describes ranks that depend on each other, or one rank on which others depend.
-fn cause(group: &[u32], ranks: &[Activity], graph: &Graph<u32, ()>) -> Cause {
+fn cause(group: &[u32], ranks: &[Activity], graph: &Graph<u32, ()>) -> WaitCause {
     if let [rank] = *group
         && !is_waiting(ranks[rank as usize])
     {
-        return Cause::Rank(rank);
+        return WaitCause::Rank(rank);
     }
     let mut sorted = group.to_vec();
     sorted.sort_unstable();
@@ -258,7 +258,7 @@ fn cause(group: &[u32], ranks: &[Activity], graph: &Graph<u32, ()>) -> Cause {
     };
     let cycle: Vec<u32> =
         iter::successors(sorted.first().copied(), |rank| after(*rank)).take(sorted.len()).collect();
-    Cause::Knot(if cycle.len() == sorted.len() { cycle } else { sorted })
+    WaitCause::Knot(if cycle.len() == sorted.len() { cycle } else { sorted })
 }
 
 /// Returns the ranks that wait for `rank`, directly.
@@ -293,20 +293,20 @@ mod tests {
         waits(Wait { context: Some(0), others, ..Wait::new(Call::Barrier) })
     }
 
-    fn stuck(ranks: &[Activity]) -> Vec<(Cause, Vec<u32>)> {
+    fn stuck(ranks: &[Activity]) -> Vec<(WaitCause, Vec<u32>)> {
         judge(ranks).stuck
     }
 
     #[test]
     fn ranks_that_send_to_each_other_are_a_cycle() {
         let ranks = [on(Call::Send, 1, 7), on(Call::Send, 2, 7), on(Call::Send, 0, 7)];
-        assert_eq!(stuck(&ranks), [(Cause::Knot(vec![0, 1, 2]), vec![0, 1, 2])]);
+        assert_eq!(stuck(&ranks), [(WaitCause::Knot(vec![0, 1, 2]), vec![0, 1, 2])]);
     }
 
     #[test]
     fn ranks_behind_a_cycle_wait_because_of_it() {
         let ranks = [on(Call::Recv, 2, 7), on(Call::Recv, 2, 7), on(Call::Recv, 1, 7)];
-        assert_eq!(stuck(&ranks), [(Cause::Knot(vec![1, 2]), vec![0, 1, 2])]);
+        assert_eq!(stuck(&ranks), [(WaitCause::Knot(vec![1, 2]), vec![0, 1, 2])]);
     }
 
     #[test]
@@ -315,7 +315,7 @@ mod tests {
         let judgement = judge(&ranks);
         assert_eq!((judgement.stuck, judgement.moving), (vec![], vec![(0, 1)]));
         let other_tag = [on(Call::Send, 1, 7), on(Call::Recv, 0, 8)];
-        assert_eq!(stuck(&other_tag), [(Cause::Knot(vec![0, 1]), vec![0, 1])]);
+        assert_eq!(stuck(&other_tag), [(WaitCause::Knot(vec![0, 1]), vec![0, 1])]);
     }
 
     #[test]
@@ -329,21 +329,21 @@ mod tests {
     fn ranks_that_will_not_act_are_causes() {
         for activity in [Activity::Stopped, Activity::Dead, Activity::Left] {
             let ranks = [on(Call::Recv, 1, 7), on(Call::Send, 2, 7), activity];
-            assert_eq!(stuck(&ranks), [(Cause::Rank(2), vec![0, 1])], "{activity:?}");
+            assert_eq!(stuck(&ranks), [(WaitCause::Rank(2), vec![0, 1])], "{activity:?}");
         }
     }
 
     #[test]
     fn a_member_that_waits_elsewhere_keeps_a_barrier() {
         let ranks = [barrier(), barrier(), on(Call::Recv, 0, 7)];
-        assert_eq!(stuck(&ranks), [(Cause::Knot(vec![0, 2]), vec![0, 1, 2])]);
+        assert_eq!(stuck(&ranks), [(WaitCause::Knot(vec![0, 2]), vec![0, 1, 2])]);
     }
 
     #[test]
     fn a_barrier_needs_each_member_that_is_not_in_it() {
         let ranks = [barrier_of(&[1, 2]), barrier_of(&[0, 2]), on(Call::Recv, 3, 7), barrier()];
         let stopped = [ranks[0], ranks[1], Activity::Stopped, Activity::Computes];
-        assert_eq!(stuck(&stopped), [(Cause::Rank(2), vec![0, 1])]);
+        assert_eq!(stuck(&stopped), [(WaitCause::Rank(2), vec![0, 1])]);
         assert_eq!(missing(&stopped, 0), [2]);
         let all = [barrier_of(&[1]), barrier_of(&[0])];
         assert_eq!(stuck(&all), []);
@@ -367,7 +367,7 @@ mod tests {
             waits(Wait { others, target: Some(0), ..Wait::new(Call::WindowLock) })
         };
         let ranks = [lock(&[1, 2]), on(Call::Recv, 0, 7), Activity::Computes];
-        assert_eq!(stuck(&ranks), [(Cause::Knot(vec![0, 1]), vec![0, 1])]);
+        assert_eq!(stuck(&ranks), [(WaitCause::Knot(vec![0, 1]), vec![0, 1])]);
     }
 
     /// Whatever a record says, the judgement ends and names ranks of the job only.
@@ -400,8 +400,8 @@ mod tests {
             let judgement = judge(&ranks);
             for (cause, waiting) in &judgement.stuck {
                 let named = match cause {
-                    Cause::Knot(ranks) => ranks.clone(),
-                    Cause::Rank(rank) => vec![*rank],
+                    WaitCause::Knot(ranks) => ranks.clone(),
+                    WaitCause::Rank(rank) => vec![*rank],
                 };
                 assert!(named.iter().chain(waiting).all(|rank| *rank < count));
             }
@@ -413,7 +413,7 @@ mod tests {
         let any = on(Call::Recv, ANY_SOURCE, 7);
         assert_eq!(stuck(&[any, Activity::Computes, on(Call::Recv, 0, 1)]), []);
         let ranks = [any, on(Call::Recv, 0, 1), Activity::Dead];
-        assert_eq!(stuck(&ranks), [(Cause::Knot(vec![0, 1]), vec![0, 1])]);
+        assert_eq!(stuck(&ranks), [(WaitCause::Knot(vec![0, 1]), vec![0, 1])]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use strait::observe::ThreadView;
 use strait_core::layout::{Call, SendState};
 
 use super::clues::clues;
-use super::graph::{Activity, Cause};
+use super::graph::{Activity, WaitCause};
 use super::view::{JobView, RankView};
 
 /// Returns the text about a job.
@@ -114,9 +114,9 @@ fn state(view: &JobView) -> &'static str {
 }
 
 /// Returns the sentence that begins the words about a cause.
-fn sentence(view: &JobView, cause: &Cause, waiting: &[u32]) -> String {
+fn sentence(view: &JobView, cause: &WaitCause, waiting: &[u32]) -> String {
     match cause {
-        Cause::Knot(ranks) => {
+        WaitCause::Knot(ranks) => {
             let calls = calls(view, ranks);
             let all = |call| calls.iter().all(|other| *other == call);
             let why = if all(Call::Recv) {
@@ -130,7 +130,7 @@ fn sentence(view: &JobView, cause: &Cause, waiting: &[u32]) -> String {
             };
             format!("{} wait for each other{why}:", list(ranks))
         }
-        Cause::Rank(rank) => {
+        WaitCause::Rank(rank) => {
             let what = match view.ranks[*rank as usize].activity {
                 Activity::Stopped => "is stopped",
                 Activity::Dead => "has ended without leaving the job",
@@ -165,9 +165,9 @@ fn remedy(calls: &[Call]) -> &'static str {
 }
 
 /// Returns the next step for the user.
-fn advice(view: &JobView, cause: &Cause) -> String {
+fn advice(view: &JobView, cause: &WaitCause) -> String {
     match cause {
-        Cause::Rank(rank) => {
+        WaitCause::Rank(rank) => {
             let pid = view.ranks[*rank as usize].seen.pid;
             match view.ranks[*rank as usize].activity {
                 Activity::Stopped => {
@@ -183,7 +183,7 @@ fn advice(view: &JobView, cause: &Cause) -> String {
                     .to_owned(),
             }
         }
-        Cause::Knot(ranks) => {
+        WaitCause::Knot(ranks) => {
             let pids: Vec<String> =
                 ranks.iter().map(|rank| view.ranks[*rank as usize].seen.pid.to_string()).collect();
             format!(
@@ -195,10 +195,10 @@ fn advice(view: &JobView, cause: &Cause) -> String {
     }
 }
 
-fn members(cause: &Cause) -> Vec<u32> {
+fn members(cause: &WaitCause) -> Vec<u32> {
     match cause {
-        Cause::Knot(ranks) => ranks.clone(),
-        Cause::Rank(rank) => vec![*rank],
+        WaitCause::Knot(ranks) => ranks.clone(),
+        WaitCause::Rank(rank) => vec![*rank],
     }
 }
 
@@ -269,8 +269,8 @@ pub(super) fn json(view: &JobView) -> Value {
         .iter()
         .map(|(cause, waiting)| {
             let kind = match cause {
-                Cause::Knot(_) => "knot",
-                Cause::Rank(_) => "rank",
+                WaitCause::Knot(_) => "knot",
+                WaitCause::Rank(_) => "rank",
             };
             json!({
                 "cause": kind,

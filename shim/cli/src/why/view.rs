@@ -133,7 +133,7 @@ pub(crate) fn activity(rank: &ObservedRank) -> Activity {
 pub(crate) mod tests {
     use strait_core::layout::{UnexpectedSummary, Wait};
 
-    use super::super::graph::Cause;
+    use super::super::graph::WaitCause;
     use super::*;
 
     /// A rank that waits for another one to send.
@@ -167,7 +167,7 @@ pub(crate) mod tests {
     #[test]
     fn only_a_wait_that_both_looks_show_is_stuck() {
         let still = [waiting(0, 1, 5), waiting(1, 0, 6)];
-        let knot = (Cause::Knot(vec![0, 1]), vec![0, 1]);
+        let knot = (WaitCause::Knot(vec![0, 1]), vec![0, 1]);
         assert_eq!(view(&still, &still).judgement.stuck, [knot]);
         let moved = [waiting(0, 1, 5), waiting(1, 0, 7)];
         assert_eq!(view(&still, &moved).judgement.stuck, []);
@@ -195,7 +195,7 @@ pub(crate) mod tests {
             (Life::Finished, ProcessState::Ended),
         ] {
             let ranks = [waiting(0, 1, 5), ObservedRank { life, process, ..waiting(1, 0, 6) }];
-            assert_eq!(view(&ranks, &ranks).judgement.stuck, [(Cause::Rank(1), vec![0])]);
+            assert_eq!(view(&ranks, &ranks).judgement.stuck, [(WaitCause::Rank(1), vec![0])]);
         }
     }
 }

@@ -125,7 +125,7 @@ impl EndId {
 
 /// The other end of a connection, with its proven process.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct PeerEnd {
+pub(super) struct BlockEnd {
     pub(super) end: EndId,
     /// The process, which is proven to be the peer's.
     pub(super) pid: libc::pid_t,

@@ -7,7 +7,7 @@ use strait_core::hca::Region;
 use strait_platform::backoff::{Backoff, SpinLimits, yield_until};
 use strait_platform::liveness::has_ended;
 
-use super::block::{EndId, PeerEnd};
+use super::block::{BlockEnd, EndId};
 use super::queue::{Due, Executor, NextWork};
 use super::shared::{DeviceState, SharedDevice};
 use super::work::Tried;
@@ -55,7 +55,7 @@ impl SharedDevice {
     }
 
     /// Breaks a connection on both sides.
-    fn shatter(&self, near: EndId, far: &PeerEnd) {
+    fn shatter(&self, near: EndId, far: &BlockEnd) {
         self.block().connections[near.index as usize].shatter(near.generation);
         if let Some(block) = self.fabric.block(far.end.rank) {
             block.connections[far.end.index as usize].shatter(far.end.generation);

@@ -48,7 +48,7 @@ use strait_platform::cma::{Witness, find};
 use strait_platform::liveness::attach_self;
 use strait_platform::wakeup_socket::WakeupSocket;
 
-use block::{CONNECTIONS, EndId, EndState, PeerEnd, RECEIVES};
+use block::{BlockEnd, CONNECTIONS, EndId, EndState, RECEIVES};
 use engine::DeviceThread;
 use queue::Queues;
 use shared::SharedDevice;
@@ -255,7 +255,7 @@ impl Hca for SoftHca {
         }
         if link.far.is_none_or(|far| far.end != peer) {
             let pid = find(&block.liveness, peer.rank).ok_or(unreachable)?;
-            link.far = Some(PeerEnd { end: peer, pid });
+            link.far = Some(BlockEnd { end: peer, pid });
             let own = &self.shared.block().connections[connection.0 as usize];
             own.set_peer(peer);
             own.set(link.end.generation, EndState::Connected);

@@ -11,7 +11,7 @@ use std::time::Instant;
 use strait_core::hca::{Completion, Connection, WorkError};
 use strait_platform::backoff::{DEVICE_RETRIES, DEVICE_RETRY_MIN};
 
-use super::block::{EndId, PeerEnd};
+use super::block::{BlockEnd, EndId};
 use super::time::{Pace, TimeModel};
 use super::work::{SoftWork, Tried};
 
@@ -41,7 +41,7 @@ pub(super) struct Queues {
 #[derive(Debug)]
 pub(super) struct SoftConnection {
     pub(super) end: EndId,
-    pub(super) far: Option<PeerEnd>,
+    pub(super) far: Option<BlockEnd>,
     broken: bool,
     /// Requests in posting order, from the oldest that is not reported.
     works: VecDeque<PostedWork>,
@@ -88,7 +88,7 @@ struct Reported {
 #[derive(Debug)]
 pub(super) struct Due {
     pub(super) near: EndId,
-    pub(super) far: PeerEnd,
+    pub(super) far: BlockEnd,
     pub(super) work: SoftWork,
     /// The time at which it takes effect.
     pub(super) due: Instant,
@@ -274,7 +274,7 @@ impl Queues {
         tried: Tried,
         took: Duration,
         now: Instant,
-    ) -> Option<(EndId, PeerEnd)> {
+    ) -> Option<(EndId, BlockEnd)> {
         if tried == Tried::Ended(Ok(())) {
             self.pace.learn(due.work.length, took);
         }
@@ -301,7 +301,7 @@ impl Queues {
 
     /// Reports the oldest requests of a connection up to the first that has not ended, and flushes
     /// the connection after a failure.
-    fn report(&mut self, at: usize) -> Option<(EndId, PeerEnd)> {
+    fn report(&mut self, at: usize) -> Option<(EndId, BlockEnd)> {
         let link = self.links[at].as_mut()?;
         while let Some(PostedWork { state: WorkState::Ended(outcome), .. }) = link.works.front() {
             let outcome = *outcome;
@@ -323,7 +323,7 @@ impl Queues {
     }
 
     /// Ends all requests that are left on a broken connection.
-    fn flush(&mut self, at: usize) -> Option<(EndId, PeerEnd)> {
+    fn flush(&mut self, at: usize) -> Option<(EndId, BlockEnd)> {
         let link = self.links[at].as_mut()?;
         link.broken = true;
         for posted in link.works.drain(..) {

@@ -11,7 +11,7 @@ use strait_platform::backoff::{END_LIMIT, END_PERIOD, PeriodicWait};
 use strait_platform::liveness::mark_dead;
 use strait_platform::lock::acquire;
 
-use super::block::{DeviceBlock, EndId, EndState, PeerEnd};
+use super::block::{BlockEnd, DeviceBlock, EndId, EndState};
 use super::regions::{index, lies_in, remote};
 use super::shared::SharedDevice;
 use super::work::{DeviceAtomic, SoftVerb, SoftWork, Tried};
@@ -27,7 +27,7 @@ const WORD: usize = 8;
 
 impl SharedDevice {
     /// Attempts one request over the connection from this device's end `near` to `far`.
-    pub(super) fn carry_out(&self, near: EndId, far: &PeerEnd, work: &SoftWork) -> Tried {
+    pub(super) fn carry_out(&self, near: EndId, far: &BlockEnd, work: &SoftWork) -> Tried {
         let regions = self.regions();
         let reach = match self.reach(near, far) {
             Ok(reach) => reach,
@@ -57,7 +57,7 @@ impl SharedDevice {
     }
 
     /// Returns access to the peer, while the connection holds.
-    fn reach(&self, near: EndId, far: &PeerEnd) -> Result<PeerMemory<'_>, WorkError> {
+    fn reach(&self, near: EndId, far: &BlockEnd) -> Result<PeerMemory<'_>, WorkError> {
         let own = self.block();
         let block = self.fabric.block(far.end.rank).ok_or(WorkError::Unreachable)?;
         if own.connections[near.index as usize].stage(near.generation) != EndState::Connected {
@@ -81,7 +81,7 @@ struct PeerMemory<'a> {
     own: &'a DeviceBlock,
     /// The peer's block.
     block: &'a DeviceBlock,
-    far: PeerEnd,
+    far: BlockEnd,
 }
 
 /// A receive of the peer that this device has taken, to fill it.

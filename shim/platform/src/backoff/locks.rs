@@ -27,7 +27,7 @@ impl WindowQueueBackoff {
 /// its holder.
 #[derive(Debug)]
 pub struct WindowLockBackoff {
-    pauses: lock::Backoff,
+    pauses: lock::LockBackoff,
     /// Longest pause, in iterations of an empty loop.
     longest: u32,
     count: u32,
@@ -38,7 +38,7 @@ impl WindowLockBackoff {
     /// `limits`.
     #[must_use]
     pub const fn new(most: u32, limits: SpinLimits) -> Self {
-        Self { pauses: lock::Backoff::new(most), longest: limits.polls(), count: 0 }
+        Self { pauses: lock::LockBackoff::new(most), longest: limits.polls(), count: 0 }
     }
 
     /// Pauses. Returns whether to make progress, and then it has yielded.

@@ -9,11 +9,11 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use strait::LockDesign;
 use strait_core::lock::{LockRequest, WordAccess};
 
-use super::state::{Access, Answer, Asker, Costs, Event, Lock, State, Word};
+use super::state::{Answer, AskedAccess, Asker, Costs, Lock, LockEvent, LockState, Word};
 use crate::Wire;
 
 pub(crate) struct Cluster {
-    state: Mutex<State>,
+    state: Mutex<LockState>,
     turns: Vec<Condvar>,
 }
 
@@ -21,19 +21,22 @@ impl Cluster {
     /// Creates ranks on these nodes, each with `windows` windows.
     pub(crate) fn new(costs: Costs, design: LockDesign, nodes: Vec<u32>, windows: u32) -> Self {
         let turns = nodes.iter().map(|_| Condvar::new()).collect();
-        let state = State::new(costs, design, nodes, windows);
+        let state = LockState::new(costs, design, nodes, windows);
         Self { state: Mutex::new(state), turns }
     }
 
     /// Runs `part` on all ranks. Returns their results and the final state.
-    pub(crate) fn play<R: Send>(self, part: impl Fn(&Rank<'_>) -> R + Sync) -> (Vec<R>, State) {
+    pub(crate) fn play<R: Send>(
+        self,
+        part: impl Fn(&ClusterRank<'_>) -> R + Sync,
+    ) -> (Vec<R>, LockState) {
         let ranks = 0..self.turns.len() as u32;
         let results = std::thread::scope(|scope| {
             let start = |rank| {
                 let (cluster, part) = (&self, &part);
                 scope.spawn(move || {
-                    let _end = End(cluster);
-                    let rank = Rank { cluster, rank };
+                    let _end = ClusterEnd(cluster);
+                    let rank = ClusterRank { cluster, rank };
                     drop(rank.wait(cluster.state.lock().unwrap()));
                     let result = part(&rank);
                     let mut state = cluster.state.lock().unwrap();
@@ -48,7 +51,7 @@ impl Cluster {
         (results, self.state.into_inner().unwrap())
     }
 
-    fn tell(&self, state: &State) {
+    fn tell(&self, state: &LockState) {
         match state.turn {
             Some(rank) => self.turns[rank as usize].notify_one(),
             // Nothing is under way any more, so a rank that still waits does so for ever.
@@ -58,9 +61,9 @@ impl Cluster {
 }
 
 /// Ends all ranks when one has failed.
-struct End<'a>(&'a Cluster);
+struct ClusterEnd<'a>(&'a Cluster);
 
-impl Drop for End<'_> {
+impl Drop for ClusterEnd<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -71,13 +74,13 @@ impl Drop for End<'_> {
 }
 
 /// One rank, in its own thread.
-pub(crate) struct Rank<'a> {
+pub(crate) struct ClusterRank<'a> {
     cluster: &'a Cluster,
     pub(crate) rank: u32,
 }
 
-impl Rank<'_> {
-    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+impl ClusterRank<'_> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, LockState> {
         self.cluster.state.lock().unwrap()
     }
 
@@ -90,15 +93,15 @@ impl Rank<'_> {
     }
 
     /// Waits for this rank's turn.
-    fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    fn wait<'a>(&self, state: MutexGuard<'a, LockState>) -> MutexGuard<'a, LockState> {
         let own = &self.cluster.turns[self.rank as usize];
-        let is_anothers = |state: &mut State| state.turn.is_some_and(|turn| turn != self.rank);
+        let is_anothers = |state: &mut LockState| state.turn.is_some_and(|turn| turn != self.rank);
         let state = own.wait_while(state, is_anothers).unwrap();
         assert_eq!(state.turn, Some(self.rank), "ranks wait, and nothing is under way");
         state
     }
 
-    fn pass<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    fn pass<'a>(&self, mut state: MutexGuard<'a, LockState>) -> MutexGuard<'a, LockState> {
         state.hand_over();
         if state.turn != Some(self.rank) {
             self.cluster.tell(&state);
@@ -110,7 +113,7 @@ impl Rank<'_> {
     pub(crate) fn spend(&self, time: u64) {
         let mut state = self.state();
         let due = state.now + time;
-        state.at(due, Event::Turn(self.rank));
+        state.at(due, LockEvent::Turn(self.rank));
         drop(self.pass(state));
     }
 
@@ -121,7 +124,7 @@ impl Rank<'_> {
         self.enter();
     }
 
-    /// Computes, and stays outside the library until [`Rank::enter`].
+    /// Computes, and stays outside the library until [`ClusterRank::enter`].
     pub(crate) fn compute_on(&self, time: u64) {
         self.state().outside[self.rank as usize] = true;
         self.spend(time);
@@ -159,7 +162,7 @@ impl Rank<'_> {
         for rank in ranks {
             if core::mem::take(&mut state.parked[rank as usize]) {
                 let now = state.now;
-                state.at(now, Event::Turn(rank));
+                state.at(now, LockEvent::Turn(rank));
             }
         }
     }
@@ -169,9 +172,9 @@ impl Rank<'_> {
         let message = self.costs().message;
         self.spend(message / 2);
         let mut state = self.state();
-        let access = Access { lock, word, op: WordAccess::Write(1), asker: Asker::None };
+        let access = AskedAccess { lock, word, op: WordAccess::Write(1), asker: Asker::None };
         let due = state.now + message - message / 2;
-        state.at(due, Event::Perform(access));
+        state.at(due, LockEvent::Perform(access));
     }
 
     /// Accesses a word with the processor.
@@ -183,7 +186,7 @@ impl Rank<'_> {
         let time = if there.owner == self.rank { own_line } else { line };
         (there.owner, there.free) = (self.rank, there.free.max(now) + time);
         let due = there.free;
-        state.at(due, Event::Turn(self.rank));
+        state.at(due, LockEvent::Turn(self.rank));
         self.pass(state).change(lock, word, op)
     }
 
@@ -199,7 +202,7 @@ impl Rank<'_> {
         let asker = if asks { Asker::Rank(self.rank) } else { Asker::None };
         let mut state = self.state();
         state.messages[self.rank as usize] += 1;
-        state.leave(self.rank, at, Access { lock, word, op, asker });
+        state.leave(self.rank, at, AskedAccess { lock, word, op, asker });
         if !asks {
             return 0;
         }
@@ -212,7 +215,7 @@ impl Rank<'_> {
         let mut state = self.state();
         state.messages[self.rank as usize] += 1 + u64::from(asks);
         let due = state.now + state.way(self.rank, lock.target);
-        state.at(due, Event::Come(lock, self.rank, request));
+        state.at(due, LockEvent::Come(lock, self.rank, request));
         if !asks {
             return None;
         }

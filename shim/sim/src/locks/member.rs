@@ -3,11 +3,11 @@
 
 use strait::LockDesign;
 use strait_core::lock::{
-    Attempt, AttemptOutcome, Backoff, Coding, Follow, Hybrid, HybridStep, HybridWord, LockMode,
+    Attempt, AttemptOutcome, Coding, Follow, Hybrid, HybridStep, HybridWord, LockBackoff, LockMode,
     LockRequest, LockType, Mcs, McsRelease, McsStep, McsWord, WordAccess,
 };
 
-use super::cluster::Rank;
+use super::cluster::ClusterRank;
 use super::state::{Answer, Lock, Word};
 
 use LockType::Exclusive;
@@ -21,7 +21,7 @@ pub(crate) enum Had {
     Queue,
 }
 
-impl Rank<'_> {
+impl ClusterRank<'_> {
     /// Acquires an exclusive lock of the target.
     pub(crate) fn lock(&self, lock: Lock) -> Had {
         let design = self.state().design;
@@ -71,13 +71,13 @@ impl Rank<'_> {
         self.state().messages.len() as u32
     }
 
-    fn pause(&self, backoff: &mut Backoff, mode: LockMode) {
+    fn pause(&self, backoff: &mut LockBackoff, mode: LockMode) {
         let unit = self.costs().units[usize::from(mode == LockMode::Network)];
         self.spend(u64::from(backoff.pause()) * unit);
     }
 
-    fn backoff(&self) -> Backoff {
-        Backoff::new(self.costs().backoff)
+    fn backoff(&self) -> LockBackoff {
+        LockBackoff::new(self.costs().backoff)
     }
 
     fn swap(&self, lock: Lock) -> Had {

@@ -2,7 +2,7 @@
 
 use strait::LockDesign;
 
-use super::cluster::{Cluster, Rank};
+use super::cluster::{Cluster, ClusterRank};
 use super::state::{Costs, Lock, Word};
 
 use LockDesign::Hybrid;
@@ -26,7 +26,7 @@ pub fn nodes(nodes: u32, ranks: u32) -> Vec<u32> {
 fn play<R: Send>(
     design: LockDesign,
     nodes: Vec<u32>,
-    part: impl Fn(&Rank<'_>) -> R + Sync,
+    part: impl Fn(&ClusterRank<'_>) -> R + Sync,
 ) -> Vec<R> {
     play_at(Costs::OF_2004, design, nodes, part)
 }
@@ -35,7 +35,7 @@ fn play_at<R: Send>(
     costs: Costs,
     design: LockDesign,
     nodes: Vec<u32>,
-    part: impl Fn(&Rank<'_>) -> R + Sync,
+    part: impl Fn(&ClusterRank<'_>) -> R + Sync,
 ) -> Vec<R> {
     let windows = nodes.len() as u32;
     Cluster::new(costs, design, nodes, windows).play(part).0
@@ -159,7 +159,7 @@ pub fn ring(design: LockDesign, ranks: u32) -> f64 {
     times[0]
 }
 
-fn go_round(rank: &Rank<'_>, ranks: u32, lap: u64) -> f64 {
+fn go_round(rank: &ClusterRank<'_>, ranks: u32, lap: u64) -> f64 {
     const LOOK: u64 = 20_000;
     let start = rank.now();
     let pass = || {

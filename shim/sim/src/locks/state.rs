@@ -111,7 +111,7 @@ pub(super) enum Asker {
 
 /// An access as an event: a compare-and-swap, or else an addition, a read or a write.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Access {
+pub(super) struct AskedAccess {
     pub(super) lock: Lock,
     pub(super) word: Word,
     pub(super) op: WordAccess,
@@ -119,11 +119,11 @@ pub(super) struct Access {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Event {
+pub(super) enum LockEvent {
     Turn(u32),
     /// A request arrives at the device of a node.
-    Arrive(u32, Access),
-    Perform(Access),
+    Arrive(u32, AskedAccess),
+    Perform(AskedAccess),
     Found(Lock, u64),
     /// A request arrives at its manager.
     Come(Lock, u32, LockRequest),
@@ -141,13 +141,13 @@ struct Desk {
 
 /// A word, the processor that accessed its line last, and the end of that access.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Line {
+pub(super) struct WordLine {
     word: u64,
     pub(super) owner: u32,
     pub(super) free: u64,
 }
 
-pub(crate) struct State {
+pub(crate) struct LockState {
     pub(crate) costs: Costs,
     pub(crate) design: LockDesign,
     /// The node of each rank.
@@ -155,9 +155,9 @@ pub(crate) struct State {
     pub(crate) now: u64,
     serial: u64,
     events: BinaryHeap<Reverse<(u64, u64)>>,
-    bodies: BTreeMap<u64, Event>,
+    bodies: BTreeMap<u64, LockEvent>,
     pub(super) turn: Option<u32>,
-    pub(super) lines: BTreeMap<(Lock, Word), Line>,
+    pub(super) lines: BTreeMap<(Lock, Word), WordLine>,
     lock_managers: BTreeMap<Lock, Desk>,
     /// The time until which each device, and each rank's manager, is busy.
     devices: Vec<u64>,
@@ -165,7 +165,7 @@ pub(crate) struct State {
     /// The ranks that are outside the library, and the requests that arrived for their managers
     /// meanwhile.
     pub(super) outside: Vec<bool>,
-    pub(super) missed: Vec<Vec<Event>>,
+    pub(super) missed: Vec<Vec<LockEvent>>,
     pub(super) parked: Vec<bool>,
     pub(super) found: Vec<u64>,
     pub(super) answers: Vec<Option<Answer>>,
@@ -173,7 +173,7 @@ pub(crate) struct State {
     pub(crate) messages: Vec<u64>,
 }
 
-impl State {
+impl LockState {
     pub(super) fn new(costs: Costs, design: LockDesign, nodes: Vec<u32>, windows: u32) -> Self {
         let ranks = nodes.len();
         let mut state = Self {
@@ -200,12 +200,12 @@ impl State {
         let locks = (0..windows)
             .flat_map(|window| targets.clone().map(move |target| Lock { window, target }));
         locks.for_each(|lock| state.open(lock));
-        (0..ranks as u32).for_each(|rank| state.at(0, Event::Turn(rank)));
+        (0..ranks as u32).for_each(|rank| state.at(0, LockEvent::Turn(rank)));
         state.hand_over();
         state
     }
 
-    pub(super) fn at(&mut self, due: u64, event: Event) {
+    pub(super) fn at(&mut self, due: u64, event: LockEvent) {
         self.serial += 1;
         self.events.push(Reverse((due, self.serial)));
         self.bodies.insert(self.serial, event);
@@ -217,7 +217,7 @@ impl State {
         while let Some(Reverse((due, serial))) = self.events.pop() {
             self.now = due;
             match self.bodies.remove(&serial) {
-                Some(Event::Turn(rank)) => {
+                Some(LockEvent::Turn(rank)) => {
                     self.turn = Some(rank);
                     return;
                 }
@@ -246,7 +246,7 @@ impl State {
         words.extend((0..size).flat_map(|place| [Word::Flag(place), Word::Next(place)]));
         for word in words {
             let word_of = if word == Word::Network { coding.word(free) } else { 0 };
-            let line = Line { word: word_of, owner: u32::MAX, free: 0 };
+            let line = WordLine { word: word_of, owner: u32::MAX, free: 0 };
             self.lines.insert((lock, word), line);
         }
         let manager = LockManager::new(vec![LockMember::default(); size as usize]);
@@ -272,33 +272,33 @@ impl State {
     }
 
     /// Hands a request of a rank to its device.
-    pub(super) fn leave(&mut self, rank: u32, at: u32, access: Access) {
+    pub(super) fn leave(&mut self, rank: u32, at: u32, access: AskedAccess) {
         let node = self.nodes[rank as usize] as usize;
         let begin = self.now.max(self.devices[node]);
         self.devices[node] = begin + self.costs.wire.gap;
         let Wire { read, write, .. } = self.costs.wire;
         let way = if let WordAccess::Write(_) = access.op { write } else { read / 2 };
-        self.at(begin + way, Event::Arrive(self.nodes[at as usize], access));
+        self.at(begin + way, LockEvent::Arrive(self.nodes[at as usize], access));
     }
 
-    fn handle(&mut self, event: Event) {
+    fn handle(&mut self, event: LockEvent) {
         match event {
-            Event::Turn(_) => {}
-            Event::Arrive(node, access) => {
+            LockEvent::Turn(_) => {}
+            LockEvent::Arrive(node, access) => {
                 let device = &mut self.devices[node as usize];
                 let begin = self.now.max(*device);
                 *device = begin + self.costs.wire.gap;
-                self.at(begin, Event::Perform(access));
+                self.at(begin, LockEvent::Perform(access));
             }
-            Event::Perform(access) => self.perform(access),
-            Event::Found(lock, found) => {
+            LockEvent::Perform(access) => self.perform(access),
+            LockEvent::Found(lock, found) => {
                 let lock_manager = self.lock_managers.get_mut(&lock).unwrap();
                 lock_manager.asks = false;
                 lock_manager.current.as_mut().unwrap().1.handle(found);
                 self.work(lock);
             }
-            Event::Come(lock, origin, request) => self.come(lock, origin, request),
-            Event::Serve(lock, origin, request) => {
+            LockEvent::Come(lock, origin, request) => self.come(lock, origin, request),
+            LockEvent::Serve(lock, origin, request) => {
                 let lock_manager = self.lock_managers.get_mut(&lock).unwrap();
                 lock_manager.manager.handle(origin, request).unwrap();
                 if (request, self.design) == (LockRequest::Unlock, LockDesign::Hybrid) {
@@ -307,26 +307,26 @@ impl State {
                 }
                 self.work(lock);
             }
-            Event::Work(lock) => self.work(lock),
+            LockEvent::Work(lock) => self.work(lock),
         }
     }
 
-    fn perform(&mut self, Access { lock, word, op, asker }: Access) {
+    fn perform(&mut self, AskedAccess { lock, word, op, asker }: AskedAccess) {
         let found = self.change(lock, word, op);
         let Wire { read, poll, .. } = self.costs.wire;
         let due = self.now + read - read / 2;
         match asker {
             Asker::Rank(rank) => {
                 self.found[rank as usize] = found;
-                self.at(due, Event::Turn(rank));
+                self.at(due, LockEvent::Turn(rank));
             }
-            Asker::Manager => self.at(due, Event::Found(lock, found)),
+            Asker::Manager => self.at(due, LockEvent::Found(lock, found)),
             Asker::None => {}
         }
         if let Word::Flag(place) | Word::Next(place) = word
             && core::mem::take(&mut self.parked[place as usize])
         {
-            self.at(self.now + poll, Event::Turn(place));
+            self.at(self.now + poll, LockEvent::Turn(place));
         }
     }
 
@@ -334,7 +334,7 @@ impl State {
         let target = lock.target as usize;
         let has_thread = matches!(self.design, LockDesign::Thread | LockDesign::Event);
         if self.outside[target] && !has_thread {
-            return self.missed[target].push(Event::Come(lock, origin, request));
+            return self.missed[target].push(LockEvent::Come(lock, origin, request));
         }
         let idle = self.now >= self.managers[target];
         let begin = match self.design {
@@ -344,7 +344,7 @@ impl State {
         };
         let done = begin.max(self.managers[target]) + self.costs.serve;
         self.managers[target] = done;
-        self.at(done, Event::Serve(lock, origin, request));
+        self.at(done, LockEvent::Serve(lock, origin, request));
     }
 
     /// Lets a manager grant the requests that it can.
@@ -375,12 +375,13 @@ impl State {
                 }
                 MigrationStep::Access(HybridWord::Network, op) => {
                     lock_manager.asks = true;
-                    let access = Access { lock, word: Word::Network, op, asker: Asker::Manager };
+                    let access =
+                        AskedAccess { lock, word: Word::Network, op, asker: Asker::Manager };
                     return self.leave(lock.target, lock.target, access);
                 }
                 MigrationStep::Blocked(_) => {
                     lock_manager.current.as_mut().unwrap().1.again();
-                    return self.at(self.now + self.costs.line, Event::Work(lock));
+                    return self.at(self.now + self.costs.line, LockEvent::Work(lock));
                 }
                 MigrationStep::Granted(mode) => Answer::Granted(mode == LockMode::Network),
                 MigrationStep::Elsewhere => Answer::Elsewhere,
@@ -394,7 +395,7 @@ impl State {
             }
             self.answers[origin as usize] = Some(answer);
             let due = self.now + self.costs.wire.post + self.way(lock.target, origin);
-            self.at(due, Event::Turn(origin));
+            self.at(due, LockEvent::Turn(origin));
         }
     }
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use strait::Error;
 
-use super::kernel::{NpbClass, Outcome, Peers};
-use super::random::{Random, SEED};
+use super::kernel::{KernelOutcome, NpbClass, Peers};
+use super::random::{NpbRandom, SEED};
 
 /// Steps of conjugate gradients in an iteration.
 const STEPS: usize = 25;
@@ -15,7 +15,7 @@ const STEPS: usize = 25;
 const RCOND: f64 = 0.1;
 
 /// A problem.
-struct Problem {
+struct CgProblem {
     order: usize,
     /// Non-zero elements of a random vector.
     nonzeros: usize,
@@ -24,14 +24,14 @@ struct Problem {
     zeta: f64,
 }
 
-const S: Problem =
-    Problem { order: 1400, nonzeros: 7, iterations: 15, shift: 10.0, zeta: 8.597_177_507_864_8 };
+const S: CgProblem =
+    CgProblem { order: 1400, nonzeros: 7, iterations: 15, shift: 10.0, zeta: 8.597_177_507_864_8 };
 
-const W: Problem =
-    Problem { order: 7000, nonzeros: 8, iterations: 15, shift: 12.0, zeta: 10.362_595_087_124 };
+const W: CgProblem =
+    CgProblem { order: 7000, nonzeros: 8, iterations: 15, shift: 12.0, zeta: 10.362_595_087_124 };
 
 /// Runs the kernel. The result is zeta.
-pub(super) fn run(peers: &Peers<'_>, class: NpbClass) -> Result<Outcome, Error> {
+pub(super) fn run(peers: &Peers<'_>, class: NpbClass) -> Result<KernelOutcome, Error> {
     let problem = if class == NpbClass::S { &S } else { &W };
     let own = peers.part(problem.order, peers.rank());
     let matrix = problem.rows(own.clone());
@@ -45,18 +45,18 @@ pub(super) fn run(peers: &Peers<'_>, class: NpbClass) -> Result<Outcome, Error> 
         let scale = 1.0 / products[1].sqrt();
         x = z.into_iter().map(|z| scale * z).collect();
     }
-    Ok(Outcome { found: zeta, expected: problem.zeta, tolerance: 1e-10 })
+    Ok(KernelOutcome { found: zeta, expected: problem.zeta, tolerance: 1e-10 })
 }
 
 /// A row: its columns and their elements.
-type Row = Vec<(usize, f64)>;
+type MatrixRow = Vec<(usize, f64)>;
 
-impl Problem {
+impl CgProblem {
     /// Returns these rows of NPB's random matrix: a sum of products of sparse random vectors with
     /// themselves, each smaller than the one before. Every rank generates all vectors.
-    fn rows(&self, own: core::ops::Range<usize>) -> Vec<Row> {
+    fn rows(&self, own: core::ops::Range<usize>) -> Vec<MatrixRow> {
         let mut rows = vec![BTreeMap::new(); own.len()];
-        let mut random = Random::new(SEED);
+        let mut random = NpbRandom::new(SEED);
         let ratio = RCOND.powf(1.0 / self.order as f64);
         let mut size = 1.0;
         // The reference takes one number before.
@@ -77,9 +77,9 @@ impl Problem {
     }
 
     /// Returns a sparse random vector with 0.5 as its element `number`.
-    fn vector(&self, random: &mut Random, number: usize) -> Row {
+    fn vector(&self, random: &mut NpbRandom, number: usize) -> MatrixRow {
         let power = self.order.next_power_of_two() as f64;
-        let mut vector: Row = Vec::with_capacity(self.nonzeros + 1);
+        let mut vector: MatrixRow = Vec::with_capacity(self.nonzeros + 1);
         while vector.len() < self.nonzeros {
             let (element, place) = (random.next(), (power * random.next()) as usize);
             if place < self.order && vector.iter().all(|(known, _)| *known != place) {
@@ -97,7 +97,7 @@ impl Problem {
 /// Solves A z = x approximately.
 fn solve(
     peers: &Peers<'_>,
-    matrix: &[Row],
+    matrix: &[MatrixRow],
     x: &[f64],
     own: core::ops::Range<usize>,
     order: usize,
@@ -110,7 +110,7 @@ fn solve(
     for _ in 0..STEPS {
         all[own.clone()].copy_from_slice(&p);
         peers.gather(&mut all)?;
-        let product = |row: &Row| row.iter().map(|(column, a)| a * all[*column]).sum();
+        let product = |row: &MatrixRow| row.iter().map(|(column, a)| a * all[*column]).sum();
         let q: Vec<f64> = matrix.iter().map(product).collect();
         let mut d = [dot(&p, &q)];
         peers.sum(&mut d)?;

@@ -2,8 +2,8 @@
 
 use strait::Error;
 
-use super::kernel::{NpbClass, Outcome, Peers};
-use super::random::Random;
+use super::kernel::{KernelOutcome, NpbClass, Peers};
+use super::random::NpbRandom;
 
 /// Pairs of a batch, as a power of two.
 const BATCH: u32 = 16;
@@ -11,7 +11,7 @@ const BATCH: u32 = 16;
 const SEED: u64 = 271_828_183;
 
 /// Runs the kernel. The result is the sum of NPB's two sums.
-pub(super) fn run(peers: &Peers<'_>, class: NpbClass) -> Result<Outcome, Error> {
+pub(super) fn run(peers: &Peers<'_>, class: NpbClass) -> Result<KernelOutcome, Error> {
     let (log_pairs, expected) = match class {
         NpbClass::S => (24, [-3.247_834_652_034_74e3, -6.958_407_078_382_297e3]),
         NpbClass::W => (25, [-2.863_319_731_645_753e3, -6.320_053_679_109_499e3]),
@@ -20,7 +20,7 @@ pub(super) fn run(peers: &Peers<'_>, class: NpbClass) -> Result<Outcome, Error> 
     // The sums of both coordinates, and the counts of pairs by size.
     let mut sums = [0.0; 12];
     for batch in peers.part(batches, peers.rank()) {
-        let mut random = Random::new(SEED).skip((batch as u64) << (BATCH + 1));
+        let mut random = NpbRandom::new(SEED).skip((batch as u64) << (BATCH + 1));
         for _ in 0..1 << BATCH {
             let [x, y] = [random.next(), random.next()].map(|number| 2.0 * number - 1.0);
             let t = x * x + y * y;
@@ -36,6 +36,6 @@ pub(super) fn run(peers: &Peers<'_>, class: NpbClass) -> Result<Outcome, Error> 
     peers.sum(&mut sums)?;
     // Both sums count: the worse of the two is the outcome.
     let outcomes =
-        [0, 1].map(|at| Outcome { found: sums[at], expected: expected[at], tolerance: 1e-8 });
+        [0, 1].map(|at| KernelOutcome { found: sums[at], expected: expected[at], tolerance: 1e-8 });
     Ok(outcomes.into_iter().find(|outcome| !outcome.is_verified()).unwrap_or(outcomes[0]))
 }

@@ -2,14 +2,14 @@
 
 use strait::Error;
 
-use super::kernel::{NpbClass, Outcome, Peers};
-use super::random::{Random, SEED};
+use super::kernel::{KernelOutcome, NpbClass, Peers};
+use super::random::{NpbRandom, SEED};
 
 /// Number of times that the keys are ranked.
 const ITERATIONS: usize = 10;
 
 /// A problem: powers of two, and the keys that are checked in each iteration.
-struct Problem {
+struct IsProblem {
     log_keys: u32,
     log_max: u32,
     log_buckets: u32,
@@ -18,7 +18,7 @@ struct Problem {
     ranks: [i64; 5],
 }
 
-const S: Problem = Problem {
+const S: IsProblem = IsProblem {
     log_keys: 16,
     log_max: 11,
     log_buckets: 9,
@@ -26,7 +26,7 @@ const S: Problem = Problem {
     ranks: [0, 18, 346, 64917, 65463],
 };
 
-const W: Problem = Problem {
+const W: IsProblem = IsProblem {
     log_keys: 20,
     log_max: 16,
     log_buckets: 10,
@@ -36,7 +36,7 @@ const W: Problem = Problem {
 
 /// Runs the kernel. The result is the number of checks that pass: of five keys in each iteration,
 /// and of the order of all keys at the end.
-pub(super) fn run(peers: &Peers<'_>, class: NpbClass) -> Result<Outcome, Error> {
+pub(super) fn run(peers: &Peers<'_>, class: NpbClass) -> Result<KernelOutcome, Error> {
     let problem = if class == NpbClass::S { &S } else { &W };
     let total = 1_usize << problem.log_keys;
     let own = peers.part(total, peers.rank());
@@ -62,7 +62,7 @@ pub(super) fn run(peers: &Peers<'_>, class: NpbClass) -> Result<Outcome, Error> 
     }
     passed += usize::from(is_sorted(peers, &mut sorted, total)?);
     let expected = (5 * ITERATIONS + 1) as f64;
-    Ok(Outcome { found: passed as f64, expected, tolerance: 0.0 })
+    Ok(KernelOutcome { found: passed as f64, expected, tolerance: 0.0 })
 }
 
 /// Returns the change of the rank of a checked key by the two keys that iteration 1, 2, … replaces.
@@ -74,10 +74,10 @@ fn shift(class: NpbClass, at: usize, iteration: i64) -> i64 {
     }
 }
 
-impl Problem {
+impl IsProblem {
     /// Returns the keys at these places: each from four random numbers.
     fn keys(&self, places: core::ops::Range<usize>) -> Vec<u32> {
-        let mut random = Random::new(SEED).skip(4 * places.start as u64);
+        let mut random = NpbRandom::new(SEED).skip(4 * places.start as u64);
         let quarter = f64::from(1_u32 << (self.log_max - 2));
         let key = |_| {
             let four = random.next() + random.next() + random.next() + random.next();

@@ -35,7 +35,7 @@ pub(super) enum NpbClass {
 
 impl NpbKernel {
     /// Runs the kernel with all ranks. Every rank returns the same outcome.
-    pub(super) fn run(self, peers: &Peers<'_>, class: NpbClass) -> Result<Outcome, Error> {
+    pub(super) fn run(self, peers: &Peers<'_>, class: NpbClass) -> Result<KernelOutcome, Error> {
         match self {
             Self::Is => is::run(peers, class),
             Self::Cg => cg::run(peers, class),
@@ -64,14 +64,14 @@ impl fmt::Display for NpbClass {
 
 /// A result, and NPB's value of it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Outcome {
+pub(super) struct KernelOutcome {
     pub(super) found: f64,
     pub(super) expected: f64,
     /// The error that NPB allows, in parts of the value.
     pub(super) tolerance: f64,
 }
 
-impl Outcome {
+impl KernelOutcome {
     /// Returns whether the result is NPB's.
     pub(super) fn is_verified(&self) -> bool {
         ((self.found - self.expected) / self.expected).abs() <= self.tolerance
@@ -87,7 +87,7 @@ impl Outcome {
     }
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for KernelOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [found, expected] = self.texts();
         write!(

@@ -3,8 +3,8 @@
 
 use strait::Error;
 
-use super::kernel::{NpbClass, Outcome, Peers};
-use super::random::{Random, SEED};
+use super::kernel::{KernelOutcome, NpbClass, Peers};
+use super::random::{NpbRandom, SEED};
 
 /// Ranks that have a part of the cube.
 const HALVES: usize = 2;
@@ -23,7 +23,7 @@ const C: [f64; 4] = [-3.0 / 8.0, 1.0 / 32.0, -1.0 / 64.0, 0.0];
 const RESTRICT: [f64; 4] = [0.5, 0.25, 0.125, 0.0625];
 
 /// Runs the kernel. The result is the norm of the residual.
-pub(super) fn run(peers: &Peers<'_>, class: NpbClass) -> Result<Outcome, Error> {
+pub(super) fn run(peers: &Peers<'_>, class: NpbClass) -> Result<KernelOutcome, Error> {
     let (levels, expected) = match class {
         NpbClass::S => (5, 0.530_770_700_573_4e-4),
         NpbClass::W => (7, 0.646_732_937_533_9e-5),
@@ -37,7 +37,7 @@ pub(super) fn run(peers: &Peers<'_>, class: NpbClass) -> Result<Outcome, Error> 
     peers.sum(&mut sum)?;
     let points = 1_u64 << (3 * levels);
     let found = (sum[0] / points as f64).sqrt();
-    Ok(Outcome { found, expected, tolerance: 1e-8 })
+    Ok(KernelOutcome { found, expected, tolerance: 1e-8 })
 }
 
 /// This rank's half of a grid, with a layer of neighbours' points around it.
@@ -140,7 +140,7 @@ impl Cube<'_> {
     fn charges(&self) -> Result<Grid, Error> {
         let mut grid = Grid::new(1 << self.levels);
         let side = grid.side;
-        let mut random = Random::new(SEED);
+        let mut random = NpbRandom::new(SEED);
         let mut numbers: Vec<(f64, usize)> =
             (0..side * side * side).map(|place| (random.next(), place)).collect();
         let count = numbers.len();

@@ -11,9 +11,9 @@ pub(super) const SEED: u64 = 314_159_265;
 
 /// A sequence of random numbers between 0 and 1.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Random(u64);
+pub(super) struct NpbRandom(u64);
 
-impl Random {
+impl NpbRandom {
     /// Begins a sequence.
     pub(super) const fn new(seed: u64) -> Self {
         Self(seed)
@@ -46,10 +46,10 @@ mod tests {
 
     #[test]
     fn skipping_is_taking() {
-        let mut all = Random::new(SEED);
+        let mut all = NpbRandom::new(SEED);
         for _ in 0..1000 {
             all.next();
         }
-        assert_eq!(all.next().to_bits(), Random::new(SEED).skip(1000).next().to_bits());
+        assert_eq!(all.next().to_bits(), NpbRandom::new(SEED).skip(1000).next().to_bits());
     }
 }

@@ -20,7 +20,7 @@ const SIZES: [usize; 5] = [8, 256, 8 << 10, 64 << 10, 1 << 20];
 pub(crate) struct CollectiveBench {
     /// Operations [default: all]
     #[arg(long, value_enum, value_name = "LIST", value_delimiter = ',')]
-    operation: Vec<Operation>,
+    operation: Vec<CollectiveKind>,
     /// Sizes of the vector of one member, such as 8,1K,64K,1M; of all-to-all and reduce-scatter, of
     /// one block
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_bytes)]
@@ -30,7 +30,7 @@ pub(crate) struct CollectiveBench {
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-enum Operation {
+enum CollectiveKind {
     Broadcast,
     Gather,
     Scatter,
@@ -44,9 +44,9 @@ enum Operation {
 }
 
 impl CollectiveBench {
-    fn operations(&self) -> Vec<Operation> {
+    fn operations(&self) -> Vec<CollectiveKind> {
         if self.operation.is_empty() {
-            Operation::value_variants().to_vec()
+            CollectiveKind::value_variants().to_vec()
         } else {
             self.operation.clone()
         }
@@ -89,14 +89,14 @@ impl Benchmark for CollectiveBench {
 /// Rounds of one operation. The roots take turns, so that no member runs ahead.
 struct Rounds<'a> {
     group: &'a Group<'a>,
-    operation: Operation,
+    operation: CollectiveKind,
     own: Vec<i64>,
     all: Vec<i64>,
     root: u32,
 }
 
 impl<'a> Rounds<'a> {
-    fn new(group: &'a Group<'a>, operation: Operation, bytes: usize) -> Self {
+    fn new(group: &'a Group<'a>, operation: CollectiveKind, bytes: usize) -> Self {
         let (members, length) = (group.ranks().len(), bytes.div_ceil(size_of::<i64>()));
         let own = vec![i64::from(group.place()); length];
         Self { group, operation, own, all: vec![0; members * length], root: 0 }
@@ -107,16 +107,16 @@ impl<'a> Rounds<'a> {
         *root = (*root + 1) % group.ranks().len() as u32;
         let all_at_root = if *root == group.place() { &mut all[..] } else { &mut [] };
         match operation {
-            Operation::Broadcast => group.broadcast(own, *root),
-            Operation::Gather => group.gather(&*own, all_at_root, *root),
-            Operation::Scatter => group.scatter(all_at_root, own, *root),
-            Operation::Allgather => group.allgather(&*own, all),
-            Operation::Alltoall => group.alltoall(strait::InPlace, all),
-            Operation::Reduce => group.reduce(own, Op::Sum, *root),
-            Operation::Allreduce => group.allreduce(own, Op::Sum),
-            Operation::ReduceScatter => group.reduce_scatter_block(all, Op::Sum),
-            Operation::Scan => group.scan(own, Op::Sum),
-            Operation::Exscan => group.exscan(own, Op::Sum),
+            CollectiveKind::Broadcast => group.broadcast(own, *root),
+            CollectiveKind::Gather => group.gather(&*own, all_at_root, *root),
+            CollectiveKind::Scatter => group.scatter(all_at_root, own, *root),
+            CollectiveKind::Allgather => group.allgather(&*own, all),
+            CollectiveKind::Alltoall => group.alltoall(strait::InPlace, all),
+            CollectiveKind::Reduce => group.reduce(own, Op::Sum, *root),
+            CollectiveKind::Allreduce => group.allreduce(own, Op::Sum),
+            CollectiveKind::ReduceScatter => group.reduce_scatter_block(all, Op::Sum),
+            CollectiveKind::Scan => group.scan(own, Op::Sum),
+            CollectiveKind::Exscan => group.exscan(own, Op::Sum),
         }
     }
 }

@@ -40,7 +40,7 @@ impl Benchmark for HaloBench {
     }
 
     fn steps(&self, _stage: &BenchStage<'_>) -> Result<usize, Box<dyn Error>> {
-        Ok(Calls::ALL.len() * self.sides().len())
+        Ok(HaloCalls::ALL.len() * self.sides().len())
     }
 
     fn run(&self, stage: &BenchStage<'_>, report: &mut Report) -> Result<(), Box<dyn Error>> {
@@ -53,7 +53,7 @@ const WORD: usize = size_of::<u64>();
 
 /// The order in which one exchange posts its messages.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Calls {
+enum HaloCalls {
     /// One direction after the other.
     SendRecv,
     /// Receive and send of one direction after the other. One wait covers all.
@@ -62,7 +62,7 @@ enum Calls {
     ReceivesFirst,
 }
 
-impl Calls {
+impl HaloCalls {
     const ALL: [(Self, &'static str); 3] = [
         (Self::SendRecv, "sendrecv"),
         (Self::IsendIrecv, "isend, irecv"),
@@ -136,7 +136,7 @@ impl Torus {
 struct Tile<'world> {
     endpoint: Endpoint<'world>,
     torus: Torus,
-    calls: Calls,
+    calls: HaloCalls,
     side: usize,
     words: Vec<u64>,
     /// The gathered columns that go west and east.
@@ -146,7 +146,7 @@ struct Tile<'world> {
 }
 
 impl<'world> Tile<'world> {
-    fn new(endpoint: Endpoint<'world>, calls: Calls, side: usize) -> Self {
+    fn new(endpoint: Endpoint<'world>, calls: HaloCalls, side: usize) -> Self {
         let room = |way: Neighbour| vec![0; way.depth() * side];
         Self {
             endpoint,
@@ -178,7 +178,7 @@ impl<'world> Tile<'world> {
             Neighbour::East => &columns[1][..],
         };
         let to = |way| torus.neighbour(rank, way);
-        if *calls == Calls::SendRecv {
+        if *calls == HaloCalls::SendRecv {
             return Neighbour::ALL.into_iter().zip(halo).try_for_each(|(way, halo)| {
                 let (from, tag) = (to(way.back()), way as u32);
                 endpoint.sendrecv(data(way), to(way), tag, halo, from, tag).map(drop)
@@ -191,7 +191,7 @@ impl<'world> Tile<'world> {
             let [n, s, w, e] = halo;
             let [north, south, west, east] = Neighbour::ALL;
             let mut requests = match calls {
-                Calls::ReceivesFirst => [
+                HaloCalls::ReceivesFirst => [
                     receive(n, north)?,
                     receive(s, south)?,
                     receive(w, west)?,
@@ -201,7 +201,7 @@ impl<'world> Tile<'world> {
                     send(west)?,
                     send(east)?,
                 ],
-                Calls::IsendIrecv | Calls::SendRecv => [
+                HaloCalls::IsendIrecv | HaloCalls::SendRecv => [
                     receive(n, north)?,
                     send(north)?,
                     receive(s, south)?,
@@ -255,7 +255,7 @@ fn run(
 ) -> Result<(), Box<dyn Error>> {
     report.columns(&[&["tile", "calls"], &COLUMNS[..]].concat());
     for &side in sides {
-        for (calls, name) in Calls::ALL {
+        for (calls, name) in HaloCalls::ALL {
             let mut tile = Tile::new(stage.endpoint, calls, side);
             let samples = together::measure(stage, effort, &mut tile)?;
             let row = |metric, unit, summary: SampleSummary| {

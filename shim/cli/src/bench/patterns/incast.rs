@@ -4,7 +4,7 @@ use core::error::Error;
 
 use strait::{Endpoint, Source};
 
-use super::table::{Make, Pattern, Unit};
+use super::table::{Make, PatternRow, Unit};
 use crate::measure::report::{Report, Row};
 use crate::measure::sampling::{Batch, Effort, Sample};
 use crate::measure::stage::{BenchStage, TAG};
@@ -19,11 +19,11 @@ pub(super) const SIZES: [usize; 2] = [8, 1 << 10];
 const MESSAGES: u32 = 64;
 
 /// The patterns of one sender.
-pub(super) const PATTERNS: [Pattern; 2] = [of_two(SIZES[0]), of_two(SIZES[1])];
+pub(super) const PATTERNS: [PatternRow; 2] = [of_two(SIZES[0]), of_two(SIZES[1])];
 
-const fn of_two(bytes: usize) -> Pattern {
+const fn of_two(bytes: usize) -> PatternRow {
     let make: Make = |stage, _, pattern| Ok(Box::new(Incast::new(stage, pattern.bytes)));
-    Pattern { name: "incast", bytes, operations: MESSAGES, unit: Unit::Time, make }
+    PatternRow { name: "incast", bytes, operations: MESSAGES, unit: Unit::Time, make }
 }
 
 /// One rank.

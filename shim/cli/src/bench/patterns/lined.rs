@@ -68,9 +68,9 @@ impl LinedBatch {
 }
 
 /// The bare line between the two ranks of a pair.
-pub(super) struct Line(Bounce);
+pub(super) struct PatternLine(Bounce);
 
-impl Line {
+impl PatternLine {
     /// Makes one side. Both sides make theirs while the line is at rest.
     pub(super) fn new(stage: &BenchStage<'_>) -> Result<Self, &'static str> {
         let lane: &'static PairMemory = stage.lane.ok_or(ONE_PROCESSOR)?;
@@ -102,7 +102,7 @@ pub(super) fn measure(
     operations: u32,
     work: &mut dyn Batch,
 ) -> Result<Vec<LinedBatch>, Box<dyn Error>> {
-    let mut lined = Lined { line: Line::new(stage)?, work, operations, batches: Vec::new() };
+    let mut lined = Lined { line: PatternLine::new(stage)?, work, operations, batches: Vec::new() };
     let samples = sampling::measure(stage, effort, None, &mut lined)?;
     // The batches before the samples were for warming up.
     let batches = lined.batches;
@@ -111,7 +111,7 @@ pub(super) fn measure(
 
 /// Work between two measurements of the line.
 struct Lined<'a> {
-    line: Line,
+    line: PatternLine,
     work: &'a mut dyn Batch,
     operations: u32,
     batches: Vec<LinedBatch>,

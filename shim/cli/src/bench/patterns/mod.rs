@@ -21,7 +21,7 @@ use super::benchmark::{BenchGroup, Benchmark, entry};
 use super::options::Common;
 use crate::measure::report::Report;
 use crate::measure::stage::BenchStage;
-use table::Pattern;
+use table::PatternRow;
 
 /// The bench of this folder.
 pub(super) const GROUP: BenchGroup = BenchGroup {
@@ -36,14 +36,14 @@ pub(super) const GROUP: BenchGroup = BenchGroup {
 pub(crate) struct PatternsBench {
     /// Groups of patterns [default: all but cliff; with more than two ranks incast]
     #[arg(long, value_enum, value_name = "LIST", value_delimiter = ',')]
-    group: Vec<Group>,
+    group: Vec<PatternGroup>,
     #[command(flatten)]
     common: Common,
 }
 
 /// A group of patterns.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-enum Group {
+enum PatternGroup {
     /// One message there and back: blocking, by requests, posted before, any source
     PingPong,
     /// Exchanges, windows of 64 messages, and tags in reverse order
@@ -64,19 +64,19 @@ enum Group {
 
 impl PatternsBench {
     /// Returns the groups to measure.
-    fn groups(&self) -> Vec<Group> {
-        let all = Group::value_variants().iter().copied();
+    fn groups(&self) -> Vec<PatternGroup> {
+        let all = PatternGroup::value_variants().iter().copied();
         match () {
             () if !self.group.is_empty() => self.group.clone(),
-            () if self.common.ranks > 2 => vec![Group::Incast],
-            () => all.filter(|group| *group != Group::Cliff).collect(),
+            () if self.common.ranks > 2 => vec![PatternGroup::Incast],
+            () => all.filter(|group| *group != PatternGroup::Cliff).collect(),
         }
     }
 }
 
-impl Group {
+impl PatternGroup {
     /// Returns the patterns of one leader and one follower.
-    fn patterns(self) -> &'static [Pattern] {
+    fn patterns(self) -> &'static [PatternRow] {
         match self {
             Self::PingPong => &ping_pong::PATTERNS,
             Self::Requests => &tags::PATTERNS,
@@ -103,8 +103,8 @@ impl Benchmark for PatternsBench {
         if stage.ranks() > 2 {
             return Ok(incast::SIZES.len());
         }
-        let steps = |group: Group| match group {
-            Group::Overlap => overlap::steps(),
+        let steps = |group: PatternGroup| match group {
+            PatternGroup::Overlap => overlap::steps(),
             group => group.patterns().len(),
         };
         Ok(self.groups().into_iter().map(steps).sum())
@@ -114,7 +114,7 @@ impl Benchmark for PatternsBench {
         let effort = self.common.effort();
         if stage.ranks() > 2 {
             return match self.groups()[..] {
-                [Group::Incast] => incast::many(stage, effort, report),
+                [PatternGroup::Incast] => incast::many(stage, effort, report),
                 // The other ranks end with the job.
                 _ if !stage.reports() => Ok(()),
                 _ => Err("with more than two ranks the only group is incast".into()),
@@ -123,7 +123,7 @@ impl Benchmark for PatternsBench {
         report.columns(&table::COLUMNS);
         let window = one_sided::window(stage)?;
         for group in self.groups() {
-            if group == Group::Overlap {
+            if group == PatternGroup::Overlap {
                 overlap::run(stage, effort, report)?;
             }
             for pattern in group.patterns() {

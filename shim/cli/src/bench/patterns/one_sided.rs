@@ -7,7 +7,7 @@ use core::error::Error;
 
 use strait::{Assert, Endpoint, LockType, Op, Window, WindowDesign};
 
-use super::table::{Make, Pattern, Unit};
+use super::table::{Make, PatternRow, Unit};
 use crate::measure::memory::MemoryKind;
 use crate::measure::sampling::Batch;
 use crate::measure::stage::{BenchStage, TAG};
@@ -16,7 +16,7 @@ use crate::measure::stage::{BenchStage, TAG};
 const PART: usize = 1 << 20;
 
 /// The patterns of the group.
-pub(super) const PATTERNS: [Pattern; 14] = [
+pub(super) const PATTERNS: [PatternRow; 14] = [
     pattern("put", 8, |s, w, p| make(s, w, p, Work::Put)),
     pattern("put", 4 << 10, |s, w, p| make(s, w, p, Work::Put)),
     pattern("put", 1 << 20, |s, w, p| make(s, w, p, Work::Put)),
@@ -33,8 +33,8 @@ pub(super) const PATTERNS: [Pattern; 14] = [
     pattern("post/start", 0, |s, w, p| make(s, w, p, Work::Epoch)),
 ];
 
-const fn pattern(name: &'static str, bytes: usize, make: Make) -> Pattern {
-    Pattern { name, bytes, operations: 1, unit: Unit::Time, make }
+const fn pattern(name: &'static str, bytes: usize, make: Make) -> PatternRow {
+    PatternRow { name, bytes, operations: 1, unit: Unit::Time, make }
 }
 
 /// Makes the window of all ranks.
@@ -60,7 +60,7 @@ enum Work {
 }
 
 /// One side.
-struct OneSided<'a> {
+struct OneSidedPattern<'a> {
     endpoint: Endpoint<'a>,
     window: &'a Window<'a>,
     partner: u32,
@@ -72,15 +72,15 @@ struct OneSided<'a> {
 fn make<'a>(
     stage: &'a BenchStage<'a>,
     window: &'a Window<'a>,
-    pattern: &Pattern,
+    pattern: &PatternRow,
     work: Work,
 ) -> Result<Box<dyn Batch + 'a>, Box<dyn Error>> {
     let (bytes, words) = (vec![1; pattern.bytes], vec![1; pattern.bytes.div_ceil(8)]);
     let BenchStage { endpoint, partner, .. } = *stage;
-    Ok(Box::new(OneSided { endpoint, window, partner, work, bytes, words }))
+    Ok(Box::new(OneSidedPattern { endpoint, window, partner, work, bytes, words }))
 }
 
-impl OneSided<'_> {
+impl OneSidedPattern<'_> {
     /// Performs one operation in an epoch of many, complete at the target when it returns.
     #[inline(always)]
     fn operation(&mut self) -> Result<(), strait::Error> {
@@ -131,7 +131,7 @@ impl OneSided<'_> {
     }
 }
 
-impl Batch for OneSided<'_> {
+impl Batch for OneSidedPattern<'_> {
     fn lead(&mut self, rounds: u64) -> Result<(), strait::Error> {
         match self.work {
             Work::Fence | Work::Epoch => return self.both(rounds),

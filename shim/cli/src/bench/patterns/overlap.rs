@@ -8,7 +8,7 @@ use core::error::Error;
 
 use strait::Request;
 
-use super::lined::{Line, LinedBatch};
+use super::lined::{LinedBatch, PatternLine};
 use super::table::{self, Unit};
 use crate::measure::computation::{Processor, common_time};
 use crate::measure::line::spin_until;
@@ -63,7 +63,8 @@ pub(super) fn run(
     effort: Effort,
     report: &mut Report,
 ) -> Result<(), Box<dyn Error>> {
-    let mut ends = Ends { stage, line: Line::new(stage)?, processor: Processor::new() };
+    let mut ends =
+        OverlapEnds { stage, line: PatternLine::new(stage)?, processor: Processor::new() };
     let samples = effort.samples.min(SAMPLES);
     for (case, name) in Case::ALL {
         for bytes in SIZES {
@@ -78,13 +79,13 @@ pub(super) fn run(
 }
 
 /// One side.
-struct Ends<'a> {
+struct OverlapEnds<'a> {
     stage: &'a BenchStage<'a>,
-    line: Line,
+    line: PatternLine,
     processor: Processor,
 }
 
-impl Ends<'_> {
+impl OverlapEnds<'_> {
     fn measure(
         &mut self,
         case: Case,

@@ -3,13 +3,13 @@
 
 use strait::{Endpoint, Source, wait_all};
 
-use super::table::{Make, Pattern, Unit};
+use super::table::{Make, PatternRow, Unit};
 use crate::measure::sampling::Batch;
 use crate::measure::stage::{BenchStage, TAG};
 use crate::payload::{self, Mismatch};
 
 /// The patterns of the group.
-pub(super) const PATTERNS: [Pattern; 16] = [
+pub(super) const PATTERNS: [PatternRow; 16] = [
     blocking(0),
     blocking(8),
     blocking(64),
@@ -29,19 +29,19 @@ pub(super) const PATTERNS: [Pattern; 16] = [
 ];
 
 /// Returns a ping-pong by blocking calls.
-pub(super) const fn blocking(bytes: usize) -> Pattern {
+pub(super) const fn blocking(bytes: usize) -> PatternRow {
     pattern("ping-pong", bytes, |stage, _, p| make(stage, p, Calls::Blocking))
 }
 
 /// Returns an exchange by requests: a round is one message each way at the same time.
-pub(super) const fn exchange(bytes: usize) -> Pattern {
+pub(super) const fn exchange(bytes: usize) -> PatternRow {
     let make: Make = |stage, _, pattern| make(stage, pattern, Calls::Exchange);
-    Pattern { name: "exchange", bytes, operations: 1, unit: Unit::Time, make }
+    PatternRow { name: "exchange", bytes, operations: 1, unit: Unit::Time, make }
 }
 
 /// Returns a pattern of which a round is a message there and one back.
-const fn pattern(name: &'static str, bytes: usize, make: Make) -> Pattern {
-    Pattern { name, bytes, operations: 2, unit: Unit::Time, make }
+const fn pattern(name: &'static str, bytes: usize, make: Make) -> PatternRow {
+    PatternRow { name, bytes, operations: 2, unit: Unit::Time, make }
 }
 
 /// The calls of both sides.
@@ -58,7 +58,7 @@ enum Calls {
 }
 
 /// One side.
-struct PingPong<'world> {
+struct PingPongPattern<'world> {
     endpoint: Endpoint<'world>,
     partner: u32,
     calls: Calls,
@@ -68,15 +68,15 @@ struct PingPong<'world> {
 
 fn make<'a>(
     stage: &'a BenchStage<'a>,
-    pattern: &Pattern,
+    pattern: &PatternRow,
     calls: Calls,
 ) -> Result<Box<dyn Batch + 'a>, Box<dyn core::error::Error>> {
     let BenchStage { endpoint, partner, .. } = *stage;
     let (out, arrived) = (vec![0; pattern.bytes], vec![0; pattern.bytes]);
-    Ok(Box::new(PingPong { endpoint, partner, calls, out, arrived }))
+    Ok(Box::new(PingPongPattern { endpoint, partner, calls, out, arrived }))
 }
 
-impl PingPong<'_> {
+impl PingPongPattern<'_> {
     fn send(&self) -> Result<(), strait::Error> {
         self.endpoint.send(&self.out, self.partner, TAG)
     }
@@ -124,7 +124,7 @@ impl PingPong<'_> {
     }
 }
 
-impl Batch for PingPong<'_> {
+impl Batch for PingPongPattern<'_> {
     fn prepare(&mut self, seed: u64) {
         payload::fill(&mut self.out, seed);
     }

@@ -4,7 +4,7 @@ use core::error::Error;
 
 use strait::Endpoint;
 
-use super::table::{Make, Pattern, Unit};
+use super::table::{Make, PatternRow, Unit};
 use crate::measure::sampling::Batch;
 use crate::measure::stage::{BenchStage, TAG};
 use crate::payload::{self, Mismatch};
@@ -13,7 +13,7 @@ use crate::payload::{self, Mismatch};
 const LONG: u32 = 6400;
 
 /// The patterns of the group `streams`.
-pub(super) const STREAMS: [Pattern; 6] = [
+pub(super) const STREAMS: [PatternRow; 6] = [
     stream("stream of 64", 8, 64),
     stream("stream of 64", 64, 64),
     stream("stream of 64", 1 << 10, 64),
@@ -23,7 +23,7 @@ pub(super) const STREAMS: [Pattern; 6] = [
 ];
 
 /// The patterns of the group `cliff`. Where a ring is full, a second speed shows.
-pub(super) const CLIFF: [Pattern; 27] = [
+pub(super) const CLIFF: [PatternRow; 27] = [
     stream("stream of 8", 8, 8),
     stream("stream of 32", 8, 32),
     stream("stream of 48", 8, 48),
@@ -54,23 +54,23 @@ pub(super) const CLIFF: [Pattern; 27] = [
 ];
 
 /// Returns a stream of which a round is `messages` messages and an answer.
-const fn stream(name: &'static str, bytes: usize, messages: u32) -> Pattern {
+const fn stream(name: &'static str, bytes: usize, messages: u32) -> PatternRow {
     let make: Make = make;
-    Pattern { name, bytes, operations: messages, unit: Unit::Time, make }
+    PatternRow { name, bytes, operations: messages, unit: Unit::Time, make }
 }
 
 fn make<'a>(
     stage: &'a BenchStage<'a>,
     _: &'a strait::Window<'a>,
-    pattern: &Pattern,
+    pattern: &PatternRow,
 ) -> Result<Box<dyn Batch + 'a>, Box<dyn Error>> {
     let BenchStage { endpoint, partner, .. } = *stage;
     let (data, leads) = (vec![0; pattern.bytes], stage.leads());
-    Ok(Box::new(MessageStream { endpoint, partner, messages: pattern.operations, data, leads }))
+    Ok(Box::new(StreamPattern { endpoint, partner, messages: pattern.operations, data, leads }))
 }
 
 /// One side of a stream.
-struct MessageStream<'world> {
+struct StreamPattern<'world> {
     endpoint: Endpoint<'world>,
     partner: u32,
     messages: u32,
@@ -79,7 +79,7 @@ struct MessageStream<'world> {
     leads: bool,
 }
 
-impl Batch for MessageStream<'_> {
+impl Batch for StreamPattern<'_> {
     fn prepare(&mut self, seed: u64) {
         if self.leads {
             payload::fill(&mut self.data, seed);

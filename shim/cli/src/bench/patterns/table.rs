@@ -19,7 +19,7 @@ pub(super) const COLUMNS: [&str; 7] =
     ["pattern", "size", "bare line", "min", "p50", "p99", "× line"];
 
 /// One pattern of a leader and a follower.
-pub(super) struct Pattern {
+pub(super) struct PatternRow {
     pub(super) name: &'static str,
     /// Size of a message or an operation.
     pub(super) bytes: usize,
@@ -33,7 +33,7 @@ pub(super) struct Pattern {
 pub(super) type Make = for<'a> fn(
     &'a BenchStage<'a>,
     &'a Window<'a>,
-    &Pattern,
+    &PatternRow,
 ) -> Result<Box<dyn Batch + 'a>, Box<dyn Error>>;
 
 /// The unit of a figure.
@@ -48,7 +48,7 @@ pub(super) enum Unit {
 }
 
 /// Large messages: windows in one direction, of up to 64 messages and 8 MiB, and there and back.
-pub(super) const BANDWIDTH: [Pattern; 11] = [
+pub(super) const BANDWIDTH: [PatternRow; 11] = [
     windows("bandwidth", 4 << 10, 64, Unit::Bandwidth),
     windows("bandwidth", 16 << 10, 64, Unit::Bandwidth),
     windows("bandwidth", 64 << 10, 64, Unit::Bandwidth),
@@ -68,13 +68,13 @@ pub(super) const fn windows(
     bytes: usize,
     messages: u32,
     unit: Unit,
-) -> Pattern {
+) -> PatternRow {
     let make: Make = |stage, _, pattern| {
         let windows = Windows::new(stage, pattern.bytes, MemoryKind::Private)?;
         debug_assert_eq!(windows.messages(), pattern.operations as usize);
         Ok(Box::new(windows))
     };
-    Pattern { name, bytes, operations: messages, unit, make }
+    PatternRow { name, bytes, operations: messages, unit, make }
 }
 
 /// Reports one pattern: a row for near and one for far processors.

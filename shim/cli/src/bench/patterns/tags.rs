@@ -5,28 +5,28 @@ use core::error::Error;
 use strait::{Endpoint, Tag, wait_all};
 
 use super::ping_pong::exchange;
-use super::table::{self, Pattern, Unit};
+use super::table::{self, PatternRow, Unit};
 use crate::bench::options::WINDOW;
 use crate::measure::sampling::Batch;
 use crate::measure::stage::{BenchStage, TAG};
 use crate::payload::{self, Mismatch};
 
 /// The patterns of the group `requests`.
-pub(super) const PATTERNS: [Pattern; 8] = [
+pub(super) const PATTERNS: [PatternRow; 8] = [
     exchange(8),
     exchange(1 << 10),
     exchange(8 << 10),
     table::windows("window of 64", 8, WINDOW as u32, Unit::Time),
     table::windows("window of 64", 64, WINDOW as u32, Unit::Time),
     table::windows("window of 64", 1 << 10, WINDOW as u32, Unit::Time),
-    Pattern {
+    PatternRow {
         name: "reverse, recv",
         bytes: 8,
         operations: 2 * TAGS,
         unit: Unit::Time,
         make: |stage, _, pattern| make(stage, pattern, false),
     },
-    Pattern {
+    PatternRow {
         name: "reverse, irecv",
         bytes: 8,
         operations: TAGS,
@@ -43,7 +43,7 @@ const FIRST: Tag = TAG + 1;
 
 fn make<'a>(
     stage: &'a BenchStage<'a>,
-    pattern: &Pattern,
+    pattern: &PatternRow,
     requests: bool,
 ) -> Result<Box<dyn Batch + 'a>, Box<dyn Error>> {
     let BenchStage { endpoint, partner, .. } = *stage;

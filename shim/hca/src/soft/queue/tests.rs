@@ -25,7 +25,7 @@ impl Bench {
     fn new() -> Self {
         let mut queues = Queues::new(MODEL);
         queues.open(END);
-        queues.link(LINK).unwrap().far = Some(PeerEnd { end: EndId { rank: 1, ..END }, pid: 1 });
+        queues.link(LINK).unwrap().far = Some(BlockEnd { end: EndId { rank: 1, ..END }, pid: 1 });
         Self { queues, start: Instant::now() }
     }
 

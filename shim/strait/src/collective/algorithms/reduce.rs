@@ -14,14 +14,14 @@ use crate::collective::team::Team;
 
 /// A part of the members.
 #[derive(Clone, Copy)]
-struct Part {
+struct ReducedPart {
     /// First place.
     start: u32,
     /// Number of members, a power of two.
     size: u32,
 }
 
-impl Part {
+impl ReducedPart {
     /// Returns the part of a member.
     const fn of(place: u32, members: u32) -> Self {
         let mut start = 0;
@@ -37,7 +37,7 @@ impl Part {
 
 /// Which part of the vector a member of a part combines.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Share {
+enum ReducedShare {
     /// All of it.
     Whole,
     /// A piece of it, the smaller the larger the part is.
@@ -50,7 +50,7 @@ const fn halves(range: &Range<usize>, element: usize) -> (Range<usize>, Range<us
     (range.start..middle, middle..range.end)
 }
 
-impl Share {
+impl ReducedShare {
     /// Returns the range of the vector that member `at` of a part of `size` combines.
     fn range(self, bytes: usize, element: usize, at: u32, size: u32) -> Range<usize> {
         let mut range = 0..bytes;
@@ -104,16 +104,16 @@ impl Team<'_> {
 
     /// Reduces in pieces, which the root gathers.
     fn reduce_in_pieces(&self, data: &mut [u8], op: &dyn Operator, root: u32) -> Result<(), Error> {
-        self.reduce_in_part(data, op, Share::Piece)?;
-        self.reduce_parts(data, op, Share::Piece)?;
-        let first = Part::of(0, self.count());
-        let piece = |place| Share::Piece.range(data.len(), op.element(), place, first.size);
+        self.reduce_in_part(data, op, ReducedShare::Piece)?;
+        self.reduce_parts(data, op, ReducedShare::Piece)?;
+        let first = ReducedPart::of(0, self.count());
+        let piece = |place| ReducedShare::Piece.range(data.len(), op.element(), place, first.size);
         if self.place != root && self.place < first.size {
             return self.send(&data[piece(self.place)], root);
         }
         if self.place == root {
             for place in (0..first.size).filter(|place| *place != root) {
-                let piece = Share::Piece.range(data.len(), op.element(), place, first.size);
+                let piece = ReducedShare::Piece.range(data.len(), op.element(), place, first.size);
                 self.receive(&mut data[piece], place)?;
             }
         }
@@ -126,8 +126,9 @@ impl Team<'_> {
         data: &mut [u8],
         op: &dyn Operator,
     ) -> Result<(), Error> {
-        let share = if data.len() >= REDUCE_PIECES { Share::Piece } else { Share::Whole };
-        if share == Share::Whole && op.is_exact() && !self.is_on_one_node() {
+        let share =
+            if data.len() >= REDUCE_PIECES { ReducedShare::Piece } else { ReducedShare::Whole };
+        if share == ReducedShare::Whole && op.is_exact() && !self.is_on_one_node() {
             return self.allreduce_by_nodes(data, op);
         }
         self.allreduce_by(data, op, share)
@@ -135,16 +136,21 @@ impl Team<'_> {
 
     /// Reduces whole vectors for all members, whatever their length.
     pub(super) fn allreduce_whole(&self, data: &mut [u8], op: &dyn Operator) -> Result<(), Error> {
-        self.allreduce_by(data, op, Share::Whole)
+        self.allreduce_by(data, op, ReducedShare::Whole)
     }
 
-    fn allreduce_by(&self, data: &mut [u8], op: &dyn Operator, share: Share) -> Result<(), Error> {
+    fn allreduce_by(
+        &self,
+        data: &mut [u8],
+        op: &dyn Operator,
+        share: ReducedShare,
+    ) -> Result<(), Error> {
         self.reduce_in_part(data, op, share)?;
         if self.count().is_power_of_two() {
             return self.gather_in_part(data, op, share);
         }
         self.reduce_parts(data, op, share)?;
-        let first = Part::of(0, self.count()).size;
+        let first = ReducedPart::of(0, self.count()).size;
         if self.place >= first {
             return self.receive(data, self.place - first);
         }
@@ -157,18 +163,18 @@ impl Team<'_> {
         &self,
         data: &mut [u8],
         op: &dyn Operator,
-        share: Share,
+        share: ReducedShare,
     ) -> Result<(), Error> {
-        let part = Part::of(self.place, self.count());
+        let part = ReducedPart::of(self.place, self.count());
         let mut scratch = self.scratch(data.len());
         let mut range = 0..data.len();
         let mut bit = 1;
         while bit < part.size {
             let partner = self.place ^ bit;
             let (kept, given) = match (share, halves(&range, op.element())) {
-                (Share::Whole, _) => (range.clone(), range),
-                (Share::Piece, (low, high)) if partner > self.place => (low, high),
-                (Share::Piece, (low, high)) => (high, low),
+                (ReducedShare::Whole, _) => (range.clone(), range),
+                (ReducedShare::Piece, (low, high)) if partner > self.place => (low, high),
+                (ReducedShare::Piece, (low, high)) => (high, low),
             };
             let theirs = &mut scratch.bytes()[..kept.len()];
             self.exchange(&data[given], partner, theirs, partner)?;
@@ -186,12 +192,17 @@ impl Team<'_> {
 
     /// Adds the result of each part to that of the part before it, share by share. The first part
     /// then has the result of all.
-    fn reduce_parts(&self, data: &mut [u8], op: &dyn Operator, share: Share) -> Result<(), Error> {
-        let part = Part::of(self.place, self.count());
+    fn reduce_parts(
+        &self,
+        data: &mut [u8],
+        op: &dyn Operator,
+        share: ReducedShare,
+    ) -> Result<(), Error> {
+        let part = ReducedPart::of(self.place, self.count());
         let at = self.place - part.start;
         let end = part.start + part.size;
         if end < self.count() {
-            let next = Part::of(end, self.count());
+            let next = ReducedPart::of(end, self.count());
             let own = share.range(data.len(), op.element(), at, part.size);
             let mine = &mut data[own];
             let mut theirs = self.scratch(mine.len());
@@ -215,10 +226,10 @@ impl Team<'_> {
         &self,
         data: &mut [u8],
         op: &dyn Operator,
-        share: Share,
+        share: ReducedShare,
     ) -> Result<(), Error> {
-        let mut bit = Part::of(0, self.count()).size / 2;
-        while share == Share::Piece && bit > 0 {
+        let mut bit = ReducedPart::of(0, self.count()).size / 2;
+        while share == ReducedShare::Piece && bit > 0 {
             // Both partners had this range before they halved it.
             let range = share.range(data.len(), op.element(), self.place, bit);
             let (low, high) = halves(&range, op.element());
@@ -243,7 +254,7 @@ mod tests {
     #[test]
     fn parts_are_the_binary_digits_of_the_members() {
         let parts = |members| -> Vec<(u32, u32)> {
-            let part = |place| Part::of(place, members);
+            let part = |place| ReducedPart::of(place, members);
             (0..members).map(|place| (part(place).start, part(place).size)).collect()
         };
         assert_eq!(parts(1), [(0, 1)]);
@@ -256,7 +267,7 @@ mod tests {
         for elements in [0, 1, 3, 8, 13] {
             let (bytes, element) = (elements * 12, 12);
             let mut pieces: Vec<_> =
-                (0..4).map(|at| Share::Piece.range(bytes, element, at, 4)).collect();
+                (0..4).map(|at| ReducedShare::Piece.range(bytes, element, at, 4)).collect();
             pieces.sort_by_key(|piece| (piece.start, piece.end));
             let end = pieces.iter().fold(0, |end, piece| {
                 assert_eq!(piece.start, end);

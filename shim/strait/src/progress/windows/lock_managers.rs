@@ -14,17 +14,17 @@ use strait_core::wire::Key;
 use strait_platform::Rank;
 
 use super::lock_manager::WindowLockManager;
-use super::lock_message::{LockMessage, Packed};
+use super::lock_message::{LockMessage, PackedLockMessage};
 use super::started::started;
 use crate::memory::ShmEngine;
 use crate::network::resources::JobNetwork;
 use crate::reserved::{INTERNAL as CONTEXT, WINDOW_OWNER as OWNER, WINDOW_TAG as TAG};
 
 /// A message that has arrived, and its source.
-type ReceivedWords = (Rank, Result<Packed, Corrupt>);
+type ReceivedWords = (Rank, Result<PackedLockMessage, Corrupt>);
 
 /// A message that the engine has not completed.
-type PendingSend = (RequestId, Box<Packed>);
+type PendingSend = (RequestId, Box<PackedLockMessage>);
 
 /// The lock managers of a rank's windows.
 #[derive(Default)]
@@ -120,7 +120,7 @@ impl WindowLockManagers {
             .map_or(Ok(()), |lock_manager| lock_manager.take_in(source, message))
     }
 
-    /// Returns the next message and its source. A message of another length than [`Packed`] is
+    /// Returns the next message and its source. A message of another length than [`PackedLockMessage`] is
     /// corrupt.
     fn hear(&mut self, engine: &mut ShmEngine) -> Result<Option<ReceivedWords>, ProgressError> {
         loop {
@@ -137,7 +137,7 @@ impl WindowLockManagers {
                     if !matches!(engine.iprobe(pattern), Ok(Some(_))) {
                         return Ok(None);
                     }
-                    let mut packed = Box::new(Packed::default());
+                    let mut packed = Box::new(PackedLockMessage::default());
                     // SAFETY: the box stays allocated until the receive has ended: below, or when
                     // these are dropped.
                     let received = unsafe {
@@ -155,7 +155,7 @@ impl WindowLockManagers {
             };
             // The message of a rank that died during the transfer is lost.
             let Ok(status) = outcome else { continue };
-            let is_whole = status.bytes == size_of::<Packed>();
+            let is_whole = status.bytes == size_of::<PackedLockMessage>();
             let corrupt = Corrupt::Lock { found: status.bytes as u32 };
             return Ok(Some((status.source, is_whole.then_some(*packed).ok_or(corrupt))));
         }
@@ -195,6 +195,6 @@ impl Drop for WindowLockManagers {
     }
 }
 
-fn buffer(packed: &mut Packed) -> Buffer {
-    Buffer { base: NonNull::from(&mut *packed).cast(), length: size_of::<Packed>() }
+fn buffer(packed: &mut PackedLockMessage) -> Buffer {
+    Buffer { base: NonNull::from(&mut *packed).cast(), length: size_of::<PackedLockMessage>() }
 }

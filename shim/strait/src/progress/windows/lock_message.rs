@@ -38,7 +38,7 @@ pub(crate) struct LockMessage {
 }
 
 /// The form on the wire: the word with the place, and the number of the lock manager.
-pub(crate) type Packed = [u64; 2];
+pub(crate) type PackedLockMessage = [u64; 2];
 
 const WORDS: [LockPayload; 9] = [
     LockPayload::Request(LockRequest::Lock(LockType::Shared)),
@@ -53,12 +53,12 @@ const WORDS: [LockPayload; 9] = [
 ];
 
 impl LockMessage {
-    pub(crate) fn pack(self) -> Packed {
+    pub(crate) fn pack(self) -> PackedLockMessage {
         let word = WORDS.iter().position(|word| *word == self.word).unwrap_or(WORDS.len());
         [word as u64 | u64::from(self.place) << 32, self.manager]
     }
 
-    pub(crate) fn parse([word, lock_manager]: Packed) -> Result<Self, Corrupt> {
+    pub(crate) fn parse([word, lock_manager]: PackedLockMessage) -> Result<Self, Corrupt> {
         let (number, place) = (word as u32, (word >> 32) as u32);
         let known = WORDS.get(number as usize).ok_or(Corrupt::Lock { found: number })?;
         Ok(Self { word: *known, manager: lock_manager, place })

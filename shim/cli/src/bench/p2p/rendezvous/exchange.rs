@@ -9,7 +9,7 @@ use std::time::Instant;
 use clap::{Args, ValueEnum};
 use strait::{Endpoint, Op, Rank, Rendezvous, wait_all};
 
-use super::options::{self, MessageArgs};
+use super::options::{self, MessageOptions};
 use super::rtrs::{self, RtrCounts};
 use super::setting;
 use super::work::ExchangeWork;
@@ -32,11 +32,11 @@ const RATIOS: [f64; 6] = [4.0, 2.0, 1.0, 0.8, 0.5, 0.2];
 #[derive(Args, Debug)]
 pub(crate) struct ExchangeBench {
     #[command(flatten)]
-    messages: MessageArgs,
+    messages: MessageOptions,
     /// Orders of an iteration's calls
     #[arg(long, value_enum, value_name = "LIST", value_delimiter = ',')]
-    #[arg(default_values_t = Model::ALL)]
-    models: Vec<Model>,
+    #[arg(default_values_t = ExchangeModel::ALL)]
+    models: Vec<ExchangeModel>,
     /// Ratios of communication time to computation time, besides no computation at all
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_ratio)]
     #[arg(default_values_t = RATIOS)]
@@ -78,7 +78,7 @@ fn parse_ratio(text: &str) -> Result<f64, String> {
 
 /// The order of an iteration's calls.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-enum Model {
+enum ExchangeModel {
     /// The paper's first: the receive is posted before the send
     #[value(name = "1")]
     ReceiveFirst,
@@ -91,7 +91,7 @@ enum Model {
     Halo,
 }
 
-impl Model {
+impl ExchangeModel {
     const ALL: [Self; 3] = [Self::ReceiveFirst, Self::SendFirst, Self::Halo];
 
     const fn name(self) -> &'static str {
@@ -167,7 +167,7 @@ fn run(
 /// A rank that exchanges data.
 struct DataExchange<'a> {
     stage: &'a BenchStage<'a>,
-    model: Model,
+    model: ExchangeModel,
     work: ExchangeWork,
     packed: Vec<u8>,
     /// The received data, by side. With one neighbour there is one side.
@@ -175,7 +175,12 @@ struct DataExchange<'a> {
 }
 
 impl<'a> DataExchange<'a> {
-    fn new(stage: &'a BenchStage<'a>, model: Model, processor: Processor, bytes: usize) -> Self {
+    fn new(
+        stage: &'a BenchStage<'a>,
+        model: ExchangeModel,
+        processor: Processor,
+        bytes: usize,
+    ) -> Self {
         let work = ExchangeWork::new(processor, bytes);
         let (packed, arrived) = (work.room(), [work.room(), work.room()]);
         Self { stage, model, work, packed, arrived }
@@ -192,20 +197,22 @@ impl<'a> DataExchange<'a> {
         let [own, other] = [self.stage.rank(), self.stage.partner].map(u64::from);
         // All ranks of a halo have the same data.
         let seeds = match self.model {
-            Model::Halo => [seed * ranks; 2],
-            Model::ReceiveFirst | Model::SendFirst => [own, other].map(|rank| seed * ranks + rank),
+            ExchangeModel::Halo => [seed * ranks; 2],
+            ExchangeModel::ReceiveFirst | ExchangeModel::SendFirst => {
+                [own, other].map(|rank| seed * ranks + rank)
+            }
         };
         self.work.prepare(seeds);
         self.stage.endpoint.barrier()?;
         let start = Instant::now();
         match self.model {
-            Model::ReceiveFirst => self.receive_first(endpoint, iterations),
-            Model::SendFirst => self.send_first(endpoint, iterations),
-            Model::Halo => self.halo(endpoint, iterations),
+            ExchangeModel::ReceiveFirst => self.receive_first(endpoint, iterations),
+            ExchangeModel::SendFirst => self.send_first(endpoint, iterations),
+            ExchangeModel::Halo => self.halo(endpoint, iterations),
         }?;
         let mut time = [start.elapsed().as_nanos() as f64 / iterations as f64];
         let [one, both] = [&self.arrived[..1], &self.arrived];
-        for arrived in if self.model == Model::Halo { both } else { one } {
+        for arrived in if self.model == ExchangeModel::Halo { both } else { one } {
             self.work.verify(arrived, iterations - 1)?;
         }
         self.stage.endpoint.allreduce(&mut time, Op::Max)?;

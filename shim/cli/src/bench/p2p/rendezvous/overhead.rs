@@ -14,7 +14,7 @@ use clap::Args;
 use strait::{Rendezvous, Tuning};
 
 use super::message::{MessageSide, RendezvousPair, Roles};
-use super::options::{self, MessageArgs};
+use super::options::{self, MessageOptions};
 use super::setting;
 use crate::bench::benchmark::Benchmark;
 use crate::bench::options::Common;
@@ -23,14 +23,14 @@ use crate::measure::computation::Processor;
 use crate::measure::in_turn;
 use crate::measure::report::{Report, Row};
 use crate::measure::sampling::{Batch, Effort};
-use crate::measure::stage::{BenchStage, Side};
+use crate::measure::stage::{BenchStage, StageSide};
 use crate::measure::stats;
 
 /// Cost of the rendezvous for messages that gain nothing by it
 #[derive(Args, Debug)]
 pub(crate) struct OverheadBench {
     #[command(flatten)]
-    messages: MessageArgs,
+    messages: MessageOptions,
 }
 
 impl OverheadBench {
@@ -114,9 +114,9 @@ fn there_and_back(
     // All settings use the same memory, since its address matters more than the setting.
     let mut way = PingPong::new(setting::endpoint(stage, 0, 0), stage.partner, bytes);
     let run = |way: &mut PingPong<'_>, rounds| match stage.side {
-        Side::Leader => way.lead(rounds),
-        Side::Follower => way.follow(rounds),
-        Side::Idle => Ok(()),
+        StageSide::Leader => way.lead(rounds),
+        StageSide::Follower => way.follow(rounds),
+        StageSide::Idle => Ok(()),
     };
     let rounds = match effort.rounds {
         Some(rounds) => rounds,
@@ -129,7 +129,7 @@ fn there_and_back(
         let start = Instant::now();
         run(&mut way, rounds)?;
         let took = start.elapsed();
-        if stage.side != Side::Idle {
+        if stage.side != StageSide::Idle {
             way.verify(seed)?;
         }
         Ok(took.as_nanos() as f64 / (2 * rounds) as f64)
