@@ -9,7 +9,7 @@ use strait_core::hca::{
     Access, Completion, Connection, Done, Hca, Region, RemoteAddress, Sge, WorkError,
 };
 use strait_core::rma::{AtomicOp, LENT, Lane, LaneError, SLOT};
-use strait_sim::{Device, Fabric, Model};
+use strait_sim::{Model, SimDevice, SimFabric};
 use strait_tests::traffic;
 
 /// Bytes of the member's part. The first words are for atomics.
@@ -34,8 +34,8 @@ impl Memory {
 
 /// An origin, its lane, and the contents that it expects in the member's part.
 struct Origin {
-    fabric: Fabric,
-    device: Device,
+    fabric: SimFabric,
+    device: SimDevice,
     lane: Lane,
     part: RemoteAddress,
     near: (NonNull<u8>, Region),
@@ -48,7 +48,7 @@ impl Origin {
     /// Repeats a request until the lane takes it, and returns the result.
     fn ask<R>(
         &mut self,
-        mut what: impl FnMut(&mut Lane, &mut Device) -> Result<Option<R>, LaneError>,
+        mut what: impl FnMut(&mut Lane, &mut SimDevice) -> Result<Option<R>, LaneError>,
     ) -> Result<R, LaneError> {
         let mut idle = 0;
         loop {
@@ -160,12 +160,12 @@ impl Origin {
 
 /// Plays the program of a seed. `harm` is called at one of its steps, and returns the error with
 /// which the lane must end.
-fn play(seed: u64, harm: Option<fn(&Fabric, &Lane) -> LaneError>) {
+fn play(seed: u64, harm: Option<fn(&SimFabric, &Lane) -> LaneError>) {
     let mut rng = Rng::with_seed(seed);
     let mut model = Model::drawn(seed);
     // Unless writes are acknowledged, a read must confirm that they have arrived.
     model.capabilities.acknowledged = harm.is_some() || seed.is_multiple_of(2);
-    let fabric = Fabric::new(seed, 2, model);
+    let fabric = SimFabric::new(seed, 2, model);
     let (mut near, mut slots) = (Memory::new(PART), Memory::new(LENT));
     let (mut part, mut far_slots) = (Memory::new(PART), Memory::new(LENT));
     let (mut device, mut far) = (fabric.device(0), fabric.device(1));

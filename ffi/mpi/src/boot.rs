@@ -7,7 +7,7 @@ use strait::hca::DeviceChoice;
 use strait::{ErrorKind, World};
 
 use super::comms::{Comm, CommTable};
-use super::host::{self, HandleArray, Ints, Pointer};
+use super::host::{self, HandlePtr, Ints, Pointer};
 use super::state::{self, Front};
 use super::store::HostStore;
 use super::{libraries, shutdown, windows};
@@ -149,7 +149,7 @@ fn open(mut world: World, private: Handle) {
 /// Starts the receive that is never matched. To ask for its status makes the host progress.
 fn standing_receive(private: Handle) -> Handle {
     let mut request = abi::request_null();
-    let place: HandleArray = &raw mut request;
+    let place: HandlePtr = &raw mut request;
     let nothing: *mut c_void = null_mut();
     // SAFETY: the receive has no buffer, and the result has a place.
     unsafe {

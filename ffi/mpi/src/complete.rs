@@ -8,7 +8,7 @@ use core::ffi::c_int;
 
 use strait::{Call, Wait};
 
-use super::host::{self, HandleArray, Ints, Pointer};
+use super::host::{self, HandlePtr, Ints, Pointer};
 use super::operation::Finished;
 use super::requests::{DONE, RequestView};
 use super::state::{self, Entered, Front};
@@ -62,14 +62,14 @@ fn status_at(statuses: Pointer, number: usize) -> Pointer {
 
 /// Calls a blocking function of the host's on a communicator of the host's. While operations of
 /// ours are open it starts the operation and makes progress of both.
-pub(crate) fn by_host(host: impl Fn() -> c_int, start: impl Fn(HandleArray) -> c_int) -> c_int {
+pub(crate) fn by_host(host: impl Fn() -> c_int, start: impl Fn(HandlePtr) -> c_int) -> c_int {
     by_host_with_status(host, start, abi::STATUS_IGNORE)
 }
 
 /// As [`by_host`], with a status.
 pub(crate) fn by_host_with_status(
     host: impl Fn() -> c_int,
-    start: impl Fn(HandleArray) -> c_int,
+    start: impl Fn(HandlePtr) -> c_int,
     status: Pointer,
 ) -> c_int {
     if !state::enter().is_some_and(|front| front.requests.has_open()) {
@@ -85,7 +85,7 @@ pub(crate) fn by_host_with_status(
 }
 
 /// Waits for a request of the host's, and makes progress of ours.
-unsafe fn wait_for_host(request: HandleArray, status: Pointer) -> c_int {
+unsafe fn wait_for_host(request: HandlePtr, status: Pointer) -> c_int {
     let Some(mut front) = state::enter().filter(|front| front.requests.has_open()) else {
         // SAFETY: the caller passes the place of a request.
         return unsafe { host::Wait(request, status) };
@@ -124,7 +124,7 @@ fn comm_of(front: &Front, slot: u32) -> Handle {
 }
 
 /// Ends the request of ours at `place`, which is over, and writes its status.
-unsafe fn end(front: &Front, slot: u32, place: HandleArray, status: Pointer) -> EndedRequest {
+unsafe fn end(front: &Front, slot: u32, place: HandlePtr, status: Pointer) -> EndedRequest {
     let finished = front.requests.report(slot);
     let comm = if finished.error.is_some() { comm_of(front, slot) } else { abi::comm_world() };
     // SAFETY: the program passes the place of a request.
@@ -147,7 +147,7 @@ fn wait_for(front: &mut Entered, slot: u32) -> Result<bool, strait::Error> {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn MPI_Wait(request: HandleArray, status: Pointer) -> c_int {
+unsafe extern "C" fn MPI_Wait(request: HandlePtr, status: Pointer) -> c_int {
     // SAFETY: the program passes the place of a request.
     let handle = unsafe { *request };
     match abi::request_slot(handle) {
@@ -164,7 +164,7 @@ unsafe extern "C" fn MPI_Wait(request: HandleArray, status: Pointer) -> c_int {
 }
 
 /// Waits for a request that is not ours.
-unsafe fn wait_for_other(request: HandleArray, status: Pointer) -> c_int {
+unsafe fn wait_for_other(request: HandlePtr, status: Pointer) -> c_int {
     // SAFETY: the caller passes the place of a request.
     unsafe {
         let is_open = *request != abi::request_null();
@@ -177,7 +177,7 @@ unsafe fn wait_for_other(request: HandleArray, status: Pointer) -> c_int {
 }
 
 #[inline(never)]
-unsafe fn wait(request: HandleArray, slot: u32, status: Pointer) -> c_int {
+unsafe fn wait(request: HandlePtr, slot: u32, status: Pointer) -> c_int {
     let Some(mut front) = state::enter() else { return abi::ERR_REQUEST };
     match wait_for(&mut front, slot) {
         Ok(true) => {
@@ -198,7 +198,7 @@ unsafe fn wait(request: HandleArray, slot: u32, status: Pointer) -> c_int {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn MPI_Test(request: HandleArray, flag: Ints, status: Pointer) -> c_int {
+unsafe extern "C" fn MPI_Test(request: HandlePtr, flag: Ints, status: Pointer) -> c_int {
     // SAFETY: the program guarantees the contract of the function in the standard.
     unsafe {
         let handle = *request;
@@ -246,7 +246,7 @@ pub(crate) fn turn_host(front: Entered, has_found: bool) {
 }
 
 /// Tests a request that is not ours.
-unsafe fn test_other(request: HandleArray, flag: Ints, status: Pointer) -> c_int {
+unsafe fn test_other(request: HandlePtr, flag: Ints, status: Pointer) -> c_int {
     // SAFETY: the caller passes the places of a request and a flag.
     unsafe {
         let is_open = *request != abi::request_null();

@@ -7,12 +7,12 @@ use core::ffi::{c_char, c_int};
 
 use super::comms::Comm;
 use super::helper::inside_host;
-use super::host::{self, HandleArray, Ints};
+use super::host::{self, HandlePtr, Ints};
 use super::state;
 use crate::abi::{self, Handle};
 
 /// Makes a new communicator ours, if it can be.
-unsafe fn adopt(code: c_int, new: HandleArray) -> c_int {
+unsafe fn adopt(code: c_int, new: HandlePtr) -> c_int {
     // SAFETY: the program passes the place of a communicator, which the host has written.
     if code == 0 && unsafe { *new } != abi::comm_null() && state::enter().is_some() {
         // SAFETY: as above.
@@ -118,7 +118,7 @@ fn agree(comm: Handle, own: i64, op: Handle) -> Option<i64> {
 macro_rules! constructors {
     ($($name:ident = $host:ident($($argument:ident: $type:ty),*);)*) => {$(
         #[unsafe(no_mangle)]
-        unsafe extern "C" fn $name($($argument: $type,)* new: HandleArray) -> c_int {
+        unsafe extern "C" fn $name($($argument: $type,)* new: HandlePtr) -> c_int {
             // SAFETY: the program guarantees the contract of the function in the standard.
             unsafe {
                 let code = {
@@ -161,7 +161,7 @@ constructors! {
 }
 
 /// Forgets a communicator before the host frees it.
-unsafe fn forget(comm: HandleArray) {
+unsafe fn forget(comm: HandlePtr) {
     // SAFETY: the program passes the place of a communicator.
     let handle = unsafe { *comm };
     if let Some(front) = state::enter()
@@ -173,7 +173,7 @@ unsafe fn forget(comm: HandleArray) {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn MPI_Comm_free(comm: HandleArray) -> c_int {
+unsafe extern "C" fn MPI_Comm_free(comm: HandlePtr) -> c_int {
     // SAFETY: the program guarantees the contract of the function in the standard.
     unsafe {
         forget(comm);
@@ -183,7 +183,7 @@ unsafe extern "C" fn MPI_Comm_free(comm: HandleArray) -> c_int {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn MPI_Comm_disconnect(comm: HandleArray) -> c_int {
+unsafe extern "C" fn MPI_Comm_disconnect(comm: HandlePtr) -> c_int {
     // SAFETY: the program guarantees the contract of the function in the standard.
     unsafe {
         forget(comm);

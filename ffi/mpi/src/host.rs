@@ -10,16 +10,16 @@ use crate::abi::Handle;
 pub(crate) type Pointer = *mut c_void;
 
 /// An array of handles, or the place of one.
-pub(crate) type HandleArray = *mut Handle;
+pub(crate) type HandlePtr = *mut Handle;
 
 /// An array of numbers, or the place of one.
 pub(crate) type Ints = *mut c_int;
 
 /// `MPI_Count` and `MPI_Aint`.
-pub(crate) type LargeCount = i64;
+pub(crate) type MpiCount = i64;
 
-/// An array of [`LargeCount`], or the place of one.
-pub(crate) type LargeCounts = *mut LargeCount;
+/// An array of [`MpiCount`], or the place of one.
+pub(crate) type CountPtr = *mut MpiCount;
 
 /// Defines functions that call the host's, and an entry for each.
 macro_rules! host {
@@ -83,32 +83,34 @@ host! {
 
     fn Comm_rank(comm: Handle, rank: Ints);
     fn Comm_size(comm: Handle, size: Ints);
-    fn Comm_group(comm: Handle, group: HandleArray);
+    fn Comm_group(comm: Handle, group: HandlePtr);
     fn Comm_test_inter(comm: Handle, flag: Ints);
-    fn Comm_free(comm: HandleArray);
-    fn Comm_disconnect(comm: HandleArray);
-    fn Comm_dup(comm: Handle, new: HandleArray);
-    fn Comm_dup_with_info(comm: Handle, info: Handle, new: HandleArray);
-    fn Comm_split(comm: Handle, color: c_int, key: c_int, new: HandleArray);
-    fn Comm_split_type(comm: Handle, kind: c_int, key: c_int, info: Handle, new: HandleArray);
-    fn Comm_create(comm: Handle, group: Handle, new: HandleArray);
-    fn Comm_create_group(comm: Handle, group: Handle, tag: c_int, new: HandleArray);
+    fn Comm_free(comm: HandlePtr);
+    fn Comm_disconnect(comm: HandlePtr);
+    fn Comm_dup(comm: Handle, new: HandlePtr);
+    fn Comm_dup_with_info(comm: Handle, info: Handle, new: HandlePtr);
+    fn Comm_split(comm: Handle, color: c_int, key: c_int, new: HandlePtr);
+    fn Comm_split_type(comm: Handle, kind: c_int, key: c_int, info: Handle, new: HandlePtr);
+    fn Comm_create(comm: Handle, group: Handle, new: HandlePtr);
+    fn Comm_create_group(comm: Handle, group: Handle, tag: c_int, new: HandlePtr);
     fn Comm_create_from_group(
-        group: Handle, tag: *mut c_char, info: Handle, errhandler: Handle, new: HandleArray,
+        group: Handle, tag: *mut c_char, info: Handle, errhandler: Handle, new: HandlePtr,
     );
-    fn Intercomm_merge(comm: Handle, high: c_int, new: HandleArray);
-    fn Cart_create(comm: Handle, n: c_int, dims: Ints, periods: Ints, reorder: c_int, new: HandleArray);
-    fn Cart_sub(comm: Handle, remain: Ints, new: HandleArray);
+    fn Intercomm_merge(comm: Handle, high: c_int, new: HandlePtr);
+    fn Cart_create(
+        comm: Handle, n: c_int, dims: Ints, periods: Ints, reorder: c_int, new: HandlePtr,
+    );
+    fn Cart_sub(comm: Handle, remain: Ints, new: HandlePtr);
     fn Graph_create(
-        comm: Handle, n: c_int, index: Ints, edges: Ints, reorder: c_int, new: HandleArray,
+        comm: Handle, n: c_int, index: Ints, edges: Ints, reorder: c_int, new: HandlePtr,
     );
     fn Dist_graph_create(
         comm: Handle, n: c_int, sources: Ints, degrees: Ints, destinations: Ints, weights: Ints,
-        info: Handle, reorder: c_int, new: HandleArray,
+        info: Handle, reorder: c_int, new: HandlePtr,
     );
     fn Dist_graph_create_adjacent(
         comm: Handle, indegree: c_int, sources: Ints, sourceweights: Ints, outdegree: c_int,
-        destinations: Ints, destweights: Ints, info: Handle, reorder: c_int, new: HandleArray,
+        destinations: Ints, destweights: Ints, info: Handle, reorder: c_int, new: HandlePtr,
     );
     fn Comm_create_keyval(copy: Pointer, delete: Pointer, keyval: Ints, extra: Pointer);
     fn Comm_set_attr(comm: Handle, keyval: c_int, value: Pointer);
@@ -117,135 +119,144 @@ host! {
     fn Add_error_code(class: c_int, code: Ints);
     fn Add_error_string(code: c_int, text: *mut c_char);
     fn Group_translate_ranks(from: Handle, n: c_int, ranks: Ints, to: Handle, result: Ints);
-    fn Group_free(group: HandleArray);
+    fn Group_free(group: HandlePtr);
 
-    fn Type_size_c(datatype: Handle, bytes: LargeCounts);
-    fn Type_size_x(datatype: Handle, bytes: LargeCounts);
-    fn Type_get_extent(datatype: Handle, lower: LargeCounts, extent: LargeCounts);
-    fn Type_get_extent_c(datatype: Handle, lower: LargeCounts, extent: LargeCounts);
+    fn Type_size_c(datatype: Handle, bytes: CountPtr);
+    fn Type_size_x(datatype: Handle, bytes: CountPtr);
+    fn Type_get_extent(datatype: Handle, lower: CountPtr, extent: CountPtr);
+    fn Type_get_extent_c(datatype: Handle, lower: CountPtr, extent: CountPtr);
     fn Type_get_envelope(datatype: Handle, ints: Ints, aints: Ints, types: Ints, combiner: Ints);
     fn Type_get_envelope_c(
-        datatype: Handle, ints: LargeCounts, aints: LargeCounts, counts: LargeCounts, types: LargeCounts,
+        datatype: Handle, ints: CountPtr, aints: CountPtr, counts: CountPtr, types: CountPtr,
         combiner: Ints,
     );
     fn Type_get_contents(
         datatype: Handle, max_ints: c_int, max_aints: c_int, max_types: c_int,
-        ints: Ints, aints: LargeCounts, types: HandleArray,
+        ints: Ints, aints: CountPtr, types: HandlePtr,
     );
     fn Type_get_contents_c(
-        datatype: Handle, max_ints: LargeCount, max_aints: LargeCount, max_counts: LargeCount, max_types: LargeCount,
-        ints: Ints, aints: LargeCounts, counts: LargeCounts, types: HandleArray,
+        datatype: Handle, max_ints: MpiCount, max_aints: MpiCount, max_counts: MpiCount,
+        max_types: MpiCount,
+        ints: Ints, aints: CountPtr, counts: CountPtr, types: HandlePtr,
     );
-    fn Type_free(datatype: HandleArray);
+    fn Type_free(datatype: HandlePtr);
     fn Type_create_keyval(copy: Pointer, delete: Pointer, keyval: Ints, extra: Pointer);
     fn Type_set_attr(datatype: Handle, keyval: c_int, value: Pointer);
 
     fn Send(buf: Pointer, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle);
-    fn Send_c(buf: Pointer, count: LargeCount, datatype: Handle, dest: c_int, tag: c_int, comm: Handle);
+    fn Send_c(
+        buf: Pointer, count: MpiCount, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
+    );
     fn Isend(
         buf: Pointer, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
-        request: HandleArray,
+        request: HandlePtr,
     );
     fn Isend_c(
-        buf: Pointer, count: LargeCount, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
-        request: HandleArray,
+        buf: Pointer, count: MpiCount, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
+        request: HandlePtr,
     );
     fn Ssend(buf: Pointer, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle);
-    fn Ssend_c(buf: Pointer, count: LargeCount, datatype: Handle, dest: c_int, tag: c_int, comm: Handle);
+    fn Ssend_c(
+        buf: Pointer, count: MpiCount, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
+    );
     fn Issend(
         buf: Pointer, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
-        request: HandleArray,
+        request: HandlePtr,
     );
     fn Issend_c(
-        buf: Pointer, count: LargeCount, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
-        request: HandleArray,
+        buf: Pointer, count: MpiCount, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
+        request: HandlePtr,
     );
     fn Bsend(buf: Pointer, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle);
-    fn Bsend_c(buf: Pointer, count: LargeCount, datatype: Handle, dest: c_int, tag: c_int, comm: Handle);
+    fn Bsend_c(
+        buf: Pointer, count: MpiCount, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
+    );
     fn Ibsend(
         buf: Pointer, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
-        request: HandleArray,
+        request: HandlePtr,
     );
     fn Ibsend_c(
-        buf: Pointer, count: LargeCount, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
-        request: HandleArray,
+        buf: Pointer, count: MpiCount, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
+        request: HandlePtr,
     );
     fn Rsend(buf: Pointer, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle);
-    fn Rsend_c(buf: Pointer, count: LargeCount, datatype: Handle, dest: c_int, tag: c_int, comm: Handle);
+    fn Rsend_c(
+        buf: Pointer, count: MpiCount, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
+    );
     fn Irsend(
         buf: Pointer, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
-        request: HandleArray,
+        request: HandlePtr,
     );
     fn Irsend_c(
-        buf: Pointer, count: LargeCount, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
-        request: HandleArray,
+        buf: Pointer, count: MpiCount, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
+        request: HandlePtr,
     );
     fn Recv(
         buf: Pointer, count: c_int, datatype: Handle, source: c_int, tag: c_int, comm: Handle,
         status: Pointer,
     );
     fn Recv_c(
-        buf: Pointer, count: LargeCount, datatype: Handle, source: c_int, tag: c_int, comm: Handle,
+        buf: Pointer, count: MpiCount, datatype: Handle, source: c_int, tag: c_int, comm: Handle,
         status: Pointer,
     );
     fn Irecv(
         buf: Pointer, count: c_int, datatype: Handle, source: c_int, tag: c_int, comm: Handle,
-        request: HandleArray,
+        request: HandlePtr,
     );
     fn Irecv_c(
-        buf: Pointer, count: LargeCount, datatype: Handle, source: c_int, tag: c_int, comm: Handle,
-        request: HandleArray,
+        buf: Pointer, count: MpiCount, datatype: Handle, source: c_int, tag: c_int, comm: Handle,
+        request: HandlePtr,
     );
     fn Send_init(
         buf: Pointer, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
-        request: HandleArray,
+        request: HandlePtr,
     );
     fn Send_init_c(
-        buf: Pointer, count: LargeCount, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
-        request: HandleArray,
+        buf: Pointer, count: MpiCount, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
+        request: HandlePtr,
     );
     fn Ssend_init(
         buf: Pointer, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
-        request: HandleArray,
+        request: HandlePtr,
     );
     fn Ssend_init_c(
-        buf: Pointer, count: LargeCount, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
-        request: HandleArray,
+        buf: Pointer, count: MpiCount, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
+        request: HandlePtr,
     );
     fn Bsend_init(
         buf: Pointer, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
-        request: HandleArray,
+        request: HandlePtr,
     );
     fn Bsend_init_c(
-        buf: Pointer, count: LargeCount, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
-        request: HandleArray,
+        buf: Pointer, count: MpiCount, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
+        request: HandlePtr,
     );
     fn Rsend_init(
         buf: Pointer, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
-        request: HandleArray,
+        request: HandlePtr,
     );
     fn Rsend_init_c(
-        buf: Pointer, count: LargeCount, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
-        request: HandleArray,
+        buf: Pointer, count: MpiCount, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
+        request: HandlePtr,
     );
     fn Recv_init(
         buf: Pointer, count: c_int, datatype: Handle, source: c_int, tag: c_int, comm: Handle,
-        request: HandleArray,
+        request: HandlePtr,
     );
     fn Recv_init_c(
-        buf: Pointer, count: LargeCount, datatype: Handle, source: c_int, tag: c_int, comm: Handle,
-        request: HandleArray,
+        buf: Pointer, count: MpiCount, datatype: Handle, source: c_int, tag: c_int, comm: Handle,
+        request: HandlePtr,
     );
-    fn Start(request: HandleArray);
-    fn Startall(n: c_int, requests: HandleArray);
+    fn Start(request: HandlePtr);
+    fn Startall(n: c_int, requests: HandlePtr);
     fn Sendrecv(
         data: Pointer, count: c_int, datatype: Handle, dest: c_int, tag: c_int,
         buf: Pointer, room: c_int, buf_type: Handle, source: c_int, recv_tag: c_int,
         comm: Handle, status: Pointer,
     );
     fn Sendrecv_c(
-        data: Pointer, count: LargeCount, datatype: Handle, dest: c_int, tag: c_int,
-        buf: Pointer, room: LargeCount, buf_type: Handle, source: c_int, recv_tag: c_int,
+        data: Pointer, count: MpiCount, datatype: Handle, dest: c_int, tag: c_int,
+        buf: Pointer, room: MpiCount, buf_type: Handle, source: c_int, recv_tag: c_int,
         comm: Handle, status: Pointer,
     );
     fn Sendrecv_replace(
@@ -253,46 +264,50 @@ host! {
         recv_tag: c_int, comm: Handle, status: Pointer,
     );
     fn Sendrecv_replace_c(
-        buf: Pointer, count: LargeCount, datatype: Handle, dest: c_int, tag: c_int, source: c_int,
+        buf: Pointer, count: MpiCount, datatype: Handle, dest: c_int, tag: c_int, source: c_int,
         recv_tag: c_int, comm: Handle, status: Pointer,
     );
     fn Isendrecv(
         data: Pointer, count: c_int, datatype: Handle, dest: c_int, tag: c_int,
         buf: Pointer, room: c_int, buf_type: Handle, source: c_int, recv_tag: c_int,
-        comm: Handle, request: HandleArray,
+        comm: Handle, request: HandlePtr,
     );
     fn Isendrecv_c(
-        data: Pointer, count: LargeCount, datatype: Handle, dest: c_int, tag: c_int,
-        buf: Pointer, room: LargeCount, buf_type: Handle, source: c_int, recv_tag: c_int,
-        comm: Handle, request: HandleArray,
+        data: Pointer, count: MpiCount, datatype: Handle, dest: c_int, tag: c_int,
+        buf: Pointer, room: MpiCount, buf_type: Handle, source: c_int, recv_tag: c_int,
+        comm: Handle, request: HandlePtr,
     );
     fn Isendrecv_replace(
         buf: Pointer, count: c_int, datatype: Handle, dest: c_int, tag: c_int, source: c_int,
-        recv_tag: c_int, comm: Handle, request: HandleArray,
+        recv_tag: c_int, comm: Handle, request: HandlePtr,
     );
     fn Isendrecv_replace_c(
-        buf: Pointer, count: LargeCount, datatype: Handle, dest: c_int, tag: c_int, source: c_int,
-        recv_tag: c_int, comm: Handle, request: HandleArray,
+        buf: Pointer, count: MpiCount, datatype: Handle, dest: c_int, tag: c_int, source: c_int,
+        recv_tag: c_int, comm: Handle, request: HandlePtr,
     );
     fn Probe(source: c_int, tag: c_int, comm: Handle, status: Pointer);
     fn Iprobe(source: c_int, tag: c_int, comm: Handle, flag: Ints, status: Pointer);
-    fn Mprobe(source: c_int, tag: c_int, comm: Handle, message: HandleArray, status: Pointer);
+    fn Mprobe(source: c_int, tag: c_int, comm: Handle, message: HandlePtr, status: Pointer);
     fn Improbe(
-        source: c_int, tag: c_int, comm: Handle, flag: Ints, message: HandleArray, status: Pointer,
+        source: c_int, tag: c_int, comm: Handle, flag: Ints, message: HandlePtr, status: Pointer,
     );
-    fn Mrecv(buf: Pointer, count: c_int, datatype: Handle, message: HandleArray, status: Pointer);
-    fn Mrecv_c(buf: Pointer, count: LargeCount, datatype: Handle, message: HandleArray, status: Pointer);
-    fn Imrecv(buf: Pointer, count: c_int, datatype: Handle, message: HandleArray, request: HandleArray);
-    fn Imrecv_c(buf: Pointer, count: LargeCount, datatype: Handle, message: HandleArray, request: HandleArray);
-    fn Wait(request: HandleArray, status: Pointer);
-    fn Test(request: HandleArray, flag: Ints, status: Pointer);
-    fn Waitany(n: c_int, requests: HandleArray, index: Ints, status: Pointer);
-    fn Testany(n: c_int, requests: HandleArray, index: Ints, flag: Ints, status: Pointer);
-    fn Waitall(n: c_int, requests: HandleArray, statuses: Pointer);
-    fn Testall(n: c_int, requests: HandleArray, flag: Ints, statuses: Pointer);
-    fn Waitsome(n: c_int, requests: HandleArray, done: Ints, indices: Ints, statuses: Pointer);
-    fn Testsome(n: c_int, requests: HandleArray, done: Ints, indices: Ints, statuses: Pointer);
+    fn Mrecv(buf: Pointer, count: c_int, datatype: Handle, message: HandlePtr, status: Pointer);
+    fn Mrecv_c(
+        buf: Pointer, count: MpiCount, datatype: Handle, message: HandlePtr, status: Pointer,
+    );
+    fn Imrecv(buf: Pointer, count: c_int, datatype: Handle, message: HandlePtr, request: HandlePtr);
+    fn Imrecv_c(
+        buf: Pointer, count: MpiCount, datatype: Handle, message: HandlePtr, request: HandlePtr,
+    );
+    fn Wait(request: HandlePtr, status: Pointer);
+    fn Test(request: HandlePtr, flag: Ints, status: Pointer);
+    fn Waitany(n: c_int, requests: HandlePtr, index: Ints, status: Pointer);
+    fn Testany(n: c_int, requests: HandlePtr, index: Ints, flag: Ints, status: Pointer);
+    fn Waitall(n: c_int, requests: HandlePtr, statuses: Pointer);
+    fn Testall(n: c_int, requests: HandlePtr, flag: Ints, statuses: Pointer);
+    fn Waitsome(n: c_int, requests: HandlePtr, done: Ints, indices: Ints, statuses: Pointer);
+    fn Testsome(n: c_int, requests: HandlePtr, done: Ints, indices: Ints, statuses: Pointer);
     fn Request_get_status(request: Handle, flag: Ints, status: Pointer);
-    fn Request_free(request: HandleArray);
-    fn Cancel(request: HandleArray);
+    fn Request_free(request: HandlePtr);
+    fn Cancel(request: HandlePtr);
 }

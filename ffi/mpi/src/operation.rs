@@ -13,7 +13,7 @@ use crate::abi;
 
 /// How a send is over.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum SendKind {
+pub(crate) enum SendForm {
     /// When the buffer may be used again.
     Standard,
     /// When the receive has begun, too.
@@ -126,7 +126,7 @@ impl StartedOperation {
     pub(crate) unsafe fn send(
         front: &Front,
         comm: &Shared<Comm>,
-        mode: SendKind,
+        mode: SendForm,
         args: &MessageArgs,
     ) -> Result<Self, NotStarted> {
         let peer = comm.in_world(args.peer).ok_or(ElementsRefused::Argument(abi::ERR_RANK))?;
@@ -138,10 +138,10 @@ impl StartedOperation {
         // with the operation, and its lists do not move.
         unsafe {
             let mut memory = match mode {
-                SendKind::Buffered => MessageMemory::Packed(args.elements.copied(front)?),
+                SendForm::Buffered => MessageMemory::Packed(args.elements.copied(front)?),
                 _ => args.elements.memory(front, true)?,
             };
-            let is_synchronous = mode == SendKind::Synchronous;
+            let is_synchronous = mode == SendForm::Synchronous;
             let unscoped = match &mut memory {
                 MessageMemory::Whole(part) if is_synchronous => {
                     endpoint.begin_ssend(*part, peer, tag)?

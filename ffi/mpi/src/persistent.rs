@@ -4,8 +4,8 @@ use crate::front::shared::Shared;
 use core::ffi::c_int;
 
 use super::comms::Comm;
-use super::host::{self, HandleArray, LargeCount, Pointer};
-use super::operation::{Finished, MessageArgs, NotStarted, SendKind, StartedOperation};
+use super::host::{self, HandlePtr, MpiCount, Pointer};
+use super::operation::{Finished, MessageArgs, NotStarted, SendForm, StartedOperation};
 use super::pack::{Elements, ElementsRefused};
 use super::requests::{RequestEntry, RequestView};
 use super::state::{self, Entered, Front};
@@ -16,7 +16,7 @@ use crate::abi::{self, Handle};
 pub(crate) struct Persistent {
     args: MessageArgs,
     /// `None`: a receive.
-    mode: Option<SendKind>,
+    mode: Option<SendForm>,
     comm: Shared<Comm>,
     state: PersistentState,
 }
@@ -84,7 +84,8 @@ impl Persistent {
     ///
     /// # Safety
     ///
-    /// The caller guarantees the contract of [`StartedOperation::send`] or [`StartedOperation::recv`].
+    /// The caller guarantees the contract of [`StartedOperation::send`] or of
+    /// [`StartedOperation::recv`].
     unsafe fn start(&mut self, front: &Front) -> Result<(), NotStarted> {
         if self.args.peer == abi::PROC_NULL {
             let finished = if self.is_send() { Finished::EMPTY } else { Finished::FROM_NONE };
@@ -100,7 +101,7 @@ impl Persistent {
         }?;
         self.state = match self.mode {
             // The copy is sent, whatever the program waits for.
-            Some(SendKind::Buffered) => {
+            Some(SendForm::Buffered) => {
                 front.requests.adopt(operation);
                 PersistentState::Done(Finished::EMPTY)
             }
@@ -112,11 +113,11 @@ impl Persistent {
 
 /// Makes a persistent request. `host` is the host's function with the same arguments.
 unsafe fn init(
-    mode: Option<SendKind>,
+    mode: Option<SendForm>,
     elements: Elements,
     (peer, tag): (c_int, c_int),
     comm: Handle,
-    request: HandleArray,
+    request: HandlePtr,
     host: impl FnOnce() -> c_int,
 ) -> c_int {
     let Some(front) = state::enter() else { return host() };
@@ -161,7 +162,10 @@ fn check(
 /// Defines the functions that make persistent requests, each with both kinds of counts.
 macro_rules! inits {
     ($($name:ident, $large:ident = $host:ident, $host_large:ident: $mode:expr;)*) => {
-        $(inits!(@one $name, $host, c_int, $mode); inits!(@one $large, $host_large, LargeCount, $mode);)*
+        $(
+            inits!(@one $name, $host, c_int, $mode);
+            inits!(@one $large, $host_large, MpiCount, $mode);
+        )*
     };
     (@one $name:ident, $host:ident, $count:ty, $mode:expr) => {
         #[unsafe(no_mangle)]
@@ -172,7 +176,7 @@ macro_rules! inits {
             peer: c_int,
             tag: c_int,
             comm: Handle,
-            request: HandleArray,
+            request: HandlePtr,
         ) -> c_int {
             let elements = Elements::new(buffer, count.into(), datatype);
             // SAFETY: the program guarantees the contract of the function in the standard.
@@ -186,15 +190,15 @@ macro_rules! inits {
 }
 
 inits! {
-    MPI_Send_init, MPI_Send_init_c = Send_init, Send_init_c: Some(SendKind::Standard);
-    MPI_Ssend_init, MPI_Ssend_init_c = Ssend_init, Ssend_init_c: Some(SendKind::Synchronous);
-    MPI_Bsend_init, MPI_Bsend_init_c = Bsend_init, Bsend_init_c: Some(SendKind::Buffered);
-    MPI_Rsend_init, MPI_Rsend_init_c = Rsend_init, Rsend_init_c: Some(SendKind::Standard);
+    MPI_Send_init, MPI_Send_init_c = Send_init, Send_init_c: Some(SendForm::Standard);
+    MPI_Ssend_init, MPI_Ssend_init_c = Ssend_init, Ssend_init_c: Some(SendForm::Synchronous);
+    MPI_Bsend_init, MPI_Bsend_init_c = Bsend_init, Bsend_init_c: Some(SendForm::Buffered);
+    MPI_Rsend_init, MPI_Rsend_init_c = Rsend_init, Rsend_init_c: Some(SendForm::Standard);
     MPI_Recv_init, MPI_Recv_init_c = Recv_init, Recv_init_c: None;
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn MPI_Start(request: HandleArray) -> c_int {
+unsafe extern "C" fn MPI_Start(request: HandlePtr) -> c_int {
     // SAFETY: the program passes the place of a request.
     let handle = unsafe { *request };
     let started = match (abi::request_slot(handle), state::enter()) {
@@ -229,7 +233,7 @@ unsafe fn start(front: Entered, slot: u32) -> Option<c_int> {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn MPI_Startall(n: c_int, requests: HandleArray) -> c_int {
+unsafe extern "C" fn MPI_Startall(n: c_int, requests: HandlePtr) -> c_int {
     // SAFETY: the program passes an array of `n` requests.
     let all = || (0..n.max(0) as usize).map(|number| unsafe { requests.add(number) });
     // SAFETY: as above.

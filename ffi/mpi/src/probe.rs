@@ -8,7 +8,7 @@ use strait::raw::{Matched, RawEndpoint as _};
 use strait::{Call, Error, Source, Wait};
 
 use super::comms::Comm;
-use super::host::{self, HandleArray, Ints, LargeCount, Pointer};
+use super::host::{self, HandlePtr, Ints, MpiCount, Pointer};
 use super::operation::{Finished, StartedOperation, source, wanted_tag};
 use super::pack::Elements;
 use super::requests::{FROM_NONE, RequestEntry};
@@ -153,7 +153,7 @@ unsafe fn give(
     front: &Entered,
     wanted: &ProbeArgs,
     matched: Matched,
-    message: HandleArray,
+    message: HandlePtr,
     status: Pointer,
 ) -> c_int {
     let found = Finished::received(&wanted.comm, matched.status());
@@ -167,7 +167,7 @@ unsafe extern "C" fn MPI_Mprobe(
     peer: c_int,
     tag: c_int,
     comm: Handle,
-    message: HandleArray,
+    message: HandlePtr,
     status: Pointer,
 ) -> c_int {
     // SAFETY: the program guarantees the contract of the function in the standard.
@@ -198,7 +198,7 @@ unsafe extern "C" fn MPI_Improbe(
     tag: c_int,
     comm: Handle,
     flag: Ints,
-    message: HandleArray,
+    message: HandlePtr,
     status: Pointer,
 ) -> c_int {
     // SAFETY: the program guarantees the contract of the function in the standard.
@@ -232,7 +232,7 @@ unsafe extern "C" fn MPI_Improbe(
 /// Starts to receive a message of ours. `Err` has the code that the program gets.
 unsafe fn begin(
     elements: Elements,
-    message: HandleArray,
+    message: HandlePtr,
     host: impl Fn() -> c_int,
 ) -> Result<(Entered, StartedOperation, MessageArgs), c_int> {
     // SAFETY: the program passes the place of a message.
@@ -268,7 +268,7 @@ macro_rules! mrecvs {
             buffer: Pointer,
             count: $count,
             datatype: Handle,
-            message: HandleArray,
+            message: HandlePtr,
             status: Pointer,
         ) -> c_int {
             // SAFETY: the program guarantees the contract of the function in the standard.
@@ -298,8 +298,8 @@ macro_rules! mrecvs {
             buffer: Pointer,
             count: $count,
             datatype: Handle,
-            message: HandleArray,
-            request: HandleArray,
+            message: HandlePtr,
+            request: HandlePtr,
         ) -> c_int {
             // SAFETY: the program guarantees the contract of the function in the standard.
             unsafe {
@@ -328,5 +328,5 @@ macro_rules! mrecvs {
 
 mrecvs! {
     MPI_Mrecv, MPI_Imrecv = Mrecv, Imrecv: c_int;
-    MPI_Mrecv_c, MPI_Imrecv_c = Mrecv_c, Imrecv_c: LargeCount;
+    MPI_Mrecv_c, MPI_Imrecv_c = Mrecv_c, Imrecv_c: MpiCount;
 }

@@ -7,7 +7,7 @@ use strait::raw::{Part, RawEndpoint as _, RawRequests as _};
 use strait::{Call, Wait};
 
 use super::comms::Comm;
-use super::host::{self, HandleArray, LargeCount, Pointer};
+use super::host::{self, HandlePtr, MpiCount, Pointer};
 use super::operation::{Finished, MessageArgs, StartedOperation, source, wanted_tag};
 use super::pack::{Elements, whole};
 use super::requests::{FROM_NONE, RequestEntry};
@@ -75,7 +75,7 @@ unsafe fn recv(
     target: Target,
     status: Pointer,
     host: impl Fn() -> c_int,
-    host_start: impl Fn(HandleArray) -> c_int,
+    host_start: impl Fn(HandlePtr) -> c_int,
 ) -> c_int {
     let Some(mut front) = state::enter() else { return host() };
     let Some(comm) = front.comms.find(target.comm) else {
@@ -136,7 +136,7 @@ pub(crate) fn finish(
 unsafe fn irecv(
     elements: Elements,
     target: Target,
-    request: HandleArray,
+    request: HandlePtr,
     host: impl Fn() -> c_int,
 ) -> c_int {
     let Some(front) = state::enter() else { return host() };
@@ -201,7 +201,7 @@ macro_rules! recvs {
             peer: c_int,
             tag: c_int,
             comm: Handle,
-            request: HandleArray,
+            request: HandlePtr,
         ) -> c_int {
             let elements = Elements::new(buffer, count.into(), datatype);
             let target = Target { peer, tag, comm };
@@ -216,5 +216,5 @@ macro_rules! recvs {
 
 recvs! {
     MPI_Recv, MPI_Irecv = Recv, Irecv: c_int;
-    MPI_Recv_c, MPI_Irecv_c = Recv_c, Irecv_c: LargeCount;
+    MPI_Recv_c, MPI_Irecv_c = Recv_c, Irecv_c: MpiCount;
 }

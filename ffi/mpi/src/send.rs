@@ -5,8 +5,8 @@ use core::ffi::c_int;
 use strait::raw::{RawEndpoint as _, SHORT_MAX, SentShort};
 use strait::{Call, Wait};
 
-use super::host::{self, HandleArray, LargeCount, Pointer};
-use super::operation::{MessageArgs, NotStarted, SendKind, StartedOperation};
+use super::host::{self, HandlePtr, MpiCount, Pointer};
+use super::operation::{MessageArgs, NotStarted, SendForm, StartedOperation};
 use super::pack::{Elements, whole};
 use super::requests::{RequestEntry, RequestTable};
 use super::state::{self, Entered, Front};
@@ -54,11 +54,11 @@ unsafe fn send_short(
 /// the same arguments.
 #[inline(never)]
 unsafe fn send(
-    mode: SendKind,
+    mode: SendForm,
     elements: Elements,
     target: Target,
     host: impl Fn() -> c_int,
-    host_start: impl Fn(HandleArray) -> c_int,
+    host_start: impl Fn(HandlePtr) -> c_int,
 ) -> c_int {
     let Some(mut front) = state::enter() else { return host() };
     let Some(comm) = front.comms.find(target.comm) else {
@@ -74,7 +74,7 @@ unsafe fn send(
         Ok(operation) => operation,
         Err(error) => return not_started(front, target.comm, error),
     };
-    if mode == SendKind::Buffered {
+    if mode == SendForm::Buffered {
         front.requests.adopt(operation);
         return 0;
     }
@@ -104,10 +104,10 @@ pub(crate) fn not_started(front: Entered, comm: Handle, error: NotStarted) -> c_
 /// Starts to send. `host` is the host's function with the same arguments.
 #[inline(never)]
 unsafe fn isend(
-    mode: SendKind,
+    mode: SendForm,
     elements: Elements,
     target: Target,
-    request: HandleArray,
+    request: HandlePtr,
     host: impl Fn() -> c_int,
 ) -> c_int {
     let Some(front) = state::enter() else { return host() };
@@ -127,7 +127,7 @@ unsafe fn isend(
         Ok(operation) => operation,
         Err(error) => return not_started(front, target.comm, error),
     };
-    let handle = if mode == SendKind::Buffered {
+    let handle = if mode == SendForm::Buffered {
         front.requests.adopt(operation);
         Some(RequestTable::done())
     } else if let Some(Ok(_)) = operation.unscoped.outcome() {
@@ -147,9 +147,9 @@ macro_rules! sends {
     ($($name:ident, $large:ident, $iname:ident, $ilarge:ident
         = $host:ident, $host_large:ident, $ihost:ident, $ihost_large:ident: $mode:ident;)*) => {$(
         sends!(@blocking $name, $host, $ihost, c_int, $mode);
-        sends!(@blocking $large, $host_large, $ihost_large, LargeCount, $mode);
+        sends!(@blocking $large, $host_large, $ihost_large, MpiCount, $mode);
         sends!(@start $iname, $ihost, c_int, $mode);
-        sends!(@start $ilarge, $ihost_large, LargeCount, $mode);
+        sends!(@start $ilarge, $ihost_large, MpiCount, $mode);
     )*};
     (@blocking $name:ident, $host:ident, $ihost:ident, $count:ty, $mode:ident) => {
         #[unsafe(no_mangle)]
@@ -164,7 +164,7 @@ macro_rules! sends {
             let target = Target { peer, tag, comm };
             // SAFETY: the program guarantees the contract of the function in the standard.
             unsafe {
-                if matches!(SendKind::$mode, SendKind::Standard)
+                if matches!(SendForm::$mode, SendForm::Standard)
                     && let Some(front) = state::unlocked()
                     && send_short(front, (buffer, count.into(), datatype), target)
                 {
@@ -174,7 +174,7 @@ macro_rules! sends {
                 let host = || host::$host(buffer, count, datatype, peer, tag, comm);
                 let start =
                     |request| host::$ihost(buffer, count, datatype, peer, tag, comm, request);
-                send(SendKind::$mode, elements, target, host, start)
+                send(SendForm::$mode, elements, target, host, start)
             }
         }
     };
@@ -187,12 +187,12 @@ macro_rules! sends {
             peer: c_int,
             tag: c_int,
             comm: Handle,
-            request: HandleArray,
+            request: HandlePtr,
         ) -> c_int {
             let target = Target { peer, tag, comm };
             // SAFETY: the program guarantees the contract of the function in the standard.
             unsafe {
-                if matches!(SendKind::$mode, SendKind::Standard)
+                if matches!(SendForm::$mode, SendForm::Standard)
                     && let Some(front) = state::unlocked()
                     && send_short(front, (buffer, count.into(), datatype), target)
                 {
@@ -201,7 +201,7 @@ macro_rules! sends {
                 }
                 let elements = Elements::new(buffer, count.into(), datatype);
                 let host = || host::$host(buffer, count, datatype, peer, tag, comm, request);
-                isend(SendKind::$mode, elements, target, request, host)
+                isend(SendForm::$mode, elements, target, request, host)
             }
         }
     };

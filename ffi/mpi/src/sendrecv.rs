@@ -4,8 +4,8 @@ use crate::front::shared::Shared;
 use core::ffi::c_int;
 
 use super::comms::Comm;
-use super::host::{self, HandleArray, LargeCount, Pointer};
-use super::operation::{Finished, MessageArgs, NotStarted, SendKind, StartedOperation};
+use super::host::{self, HandlePtr, MpiCount, Pointer};
+use super::operation::{Finished, MessageArgs, NotStarted, SendForm, StartedOperation};
 use super::pack::Elements;
 use super::requests::{FROM_NONE, RequestEntry, RequestTable};
 use super::send::not_started;
@@ -26,14 +26,14 @@ unsafe fn start(
     comm: &Shared<Comm>,
     send: &MessageArgs,
     recv: &MessageArgs,
-    mode: SendKind,
+    mode: SendForm,
 ) -> Result<Halves, NotStarted> {
     let is_open = |args: &MessageArgs| args.peer != abi::PROC_NULL;
     // A send in place reads its buffer before the receive may write it.
     // SAFETY: the program keeps both buffers until the call, or its request, has ended.
     unsafe {
         let mut halves = Halves { send: None, recv: None };
-        let (buffered, other) = (mode == SendKind::Buffered, mode != SendKind::Buffered);
+        let (buffered, other) = (mode == SendForm::Buffered, mode != SendForm::Buffered);
         if buffered && is_open(send) {
             halves.send = Some(StartedOperation::send(front, comm, mode, send)?);
         }
@@ -59,7 +59,7 @@ unsafe fn start(
 unsafe fn both(
     send: MessageArgs,
     recv: MessageArgs,
-    mode: SendKind,
+    mode: SendForm,
     comm: Handle,
     status: Pointer,
     host: impl Fn() -> c_int,
@@ -99,9 +99,9 @@ unsafe fn both(
 unsafe fn start_both(
     send: MessageArgs,
     recv: MessageArgs,
-    mode: SendKind,
+    mode: SendForm,
     comm: Handle,
-    request: HandleArray,
+    request: HandlePtr,
     host: impl Fn() -> c_int,
 ) -> c_int {
     let Some(front) = state::enter() else { return host() };
@@ -137,9 +137,9 @@ macro_rules! sendrecvs {
     ($($name:ident, $inner:ident, $replace:ident, $ireplace:ident
         = $host:ident, $ihost:ident, $rhost:ident, $irhost:ident: $count:ty;)*) => {$(
         sendrecvs!(@two $name, $host, $count, both, status, Pointer);
-        sendrecvs!(@two $inner, $ihost, $count, start_both, request, HandleArray);
+        sendrecvs!(@two $inner, $ihost, $count, start_both, request, HandlePtr);
         sendrecvs!(@replace $replace, $rhost, $count, both, status, Pointer);
-        sendrecvs!(@replace $ireplace, $irhost, $count, start_both, request, HandleArray);
+        sendrecvs!(@replace $ireplace, $irhost, $count, start_both, request, HandlePtr);
     )*};
     (@two $name:ident, $host:ident, $count:ty, $how:ident, $last:ident, $last_type:ty) => {
         #[unsafe(no_mangle)]
@@ -163,7 +163,7 @@ macro_rules! sendrecvs {
             let recv = MessageArgs { elements, peer: from, tag: recv_tag };
             // SAFETY: the program guarantees the contract of the function in the standard.
             unsafe {
-                $how(send, recv, SendKind::Standard, comm, $last, || {
+                $how(send, recv, SendForm::Standard, comm, $last, || {
                     host::$host(
                         data, count, datatype, dest, tag, buffer, room, buffer_type, from,
                         recv_tag, comm, $last,
@@ -190,7 +190,7 @@ macro_rules! sendrecvs {
             let recv = MessageArgs { elements, peer: from, tag: recv_tag };
             // SAFETY: the program guarantees the contract of the function in the standard.
             unsafe {
-                $how(send, recv, SendKind::Buffered, comm, $last, || {
+                $how(send, recv, SendForm::Buffered, comm, $last, || {
                     host::$host(
                         buffer, count, datatype, dest, tag, from, recv_tag, comm, $last,
                     )
@@ -204,5 +204,5 @@ sendrecvs! {
     MPI_Sendrecv, MPI_Isendrecv, MPI_Sendrecv_replace, MPI_Isendrecv_replace
         = Sendrecv, Isendrecv, Sendrecv_replace, Isendrecv_replace: c_int;
     MPI_Sendrecv_c, MPI_Isendrecv_c, MPI_Sendrecv_replace_c, MPI_Isendrecv_replace_c
-        = Sendrecv_c, Isendrecv_c, Sendrecv_replace_c, Isendrecv_replace_c: LargeCount;
+        = Sendrecv_c, Isendrecv_c, Sendrecv_replace_c, Isendrecv_replace_c: MpiCount;
 }

@@ -13,7 +13,7 @@ global_asm!(include_str!("boot.s"));
 /// so it is never zero, the status of a machine that has reset itself.
 #[derive(Clone, Copy, Debug)]
 #[repr(u32)]
-pub(crate) enum Verdict {
+pub(crate) enum BootVerdict {
     Passed = 0x10,
     Failed = 0x11,
 }
@@ -45,7 +45,7 @@ pub(crate) fn say(line: fmt::Arguments<'_>) {
 }
 
 /// Stops the machine.
-pub(crate) fn exit(verdict: Verdict) -> ! {
+pub(crate) fn exit(verdict: BootVerdict) -> ! {
     // SAFETY: the exit device stops the machine. A machine without that device loops until its
     // watchdog acts.
     unsafe {

@@ -15,7 +15,7 @@ mod self_tests;
 
 use core::panic::PanicInfo;
 
-use machine::{Verdict, exit, say};
+use machine::{BootVerdict, exit, say};
 use place::{Flaw, Party, RANKS, attempt, clear, is_flawless, meet};
 use self_tests::{SELF_TESTS, SelfTest};
 
@@ -40,7 +40,7 @@ extern "C" fn start(rank: u32, start_info: usize) -> ! {
         }
     }
     say(format_args!("{passed} of {} self-tests passed on {RANKS} processors", SELF_TESTS.len()));
-    exit(if passed == SELF_TESTS.len() { Verdict::Passed } else { Verdict::Failed })
+    exit(if passed == SELF_TESTS.len() { BootVerdict::Passed } else { BootVerdict::Failed })
 }
 
 /// Runs one self-test on both processors. Returns on both whether it passed, and prints a line.
@@ -72,5 +72,5 @@ fn run((name, test): &SelfTest, rank: u32, broken: bool) -> bool {
 #[panic_handler]
 fn panic(info: &PanicInfo<'_>) -> ! {
     say(format_args!("{info}"));
-    exit(Verdict::Failed)
+    exit(BootVerdict::Failed)
 }

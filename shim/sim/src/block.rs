@@ -6,19 +6,19 @@ use strait_core::sync::CACHE_LINE;
 
 #[derive(Clone, Copy)]
 #[repr(align(64))]
-struct Line(#[expect(dead_code, reason = "reached through pointers alone")] [u8; CACHE_LINE]);
+struct BlockLine(#[expect(dead_code, reason = "reached through pointers alone")] [u8; CACHE_LINE]);
 
 /// Memory aligned to a cache line.
 #[derive(Debug)]
 pub struct Block {
-    lines: NonNull<[Line]>,
+    lines: NonNull<[BlockLine]>,
 }
 
 impl Block {
     /// Allocates `bytes` bytes, rounded up to a line: all zero.
     #[must_use]
     pub fn new(bytes: usize) -> Self {
-        let lines = vec![Line([0; CACHE_LINE]); bytes.div_ceil(CACHE_LINE)];
+        let lines = vec![BlockLine([0; CACHE_LINE]); bytes.div_ceil(CACHE_LINE)];
         Self { lines: NonNull::from(Box::leak(lines.into_boxed_slice())) }
     }
 

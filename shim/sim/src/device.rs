@@ -10,16 +10,16 @@ use strait_core::hca::{
 
 use super::end::{End, Standing};
 use super::fabric::{State, lock};
-use super::request::Request;
+use super::request::SimRequest;
 
 /// A rank's access to the fabric. Clones are the same device.
 #[derive(Clone, Debug)]
-pub struct Device {
+pub struct SimDevice {
     rank: u32,
     fabric: Arc<Mutex<State>>,
 }
 
-impl Device {
+impl SimDevice {
     pub(super) const fn new(rank: u32, fabric: Arc<Mutex<State>>) -> Self {
         Self { rank, fabric }
     }
@@ -43,7 +43,7 @@ impl Device {
     }
 }
 
-impl Hca for Device {
+impl Hca for SimDevice {
     fn capabilities(&self) -> Capabilities {
         lock(&self.fabric).model.capabilities
     }
@@ -139,7 +139,7 @@ impl Hca for Device {
         }
         // SAFETY: the caller guarantees that the pieces are valid until the request completes
         // (contract of `post`).
-        let mut posted = unsafe { Request::new(end.posted + 1, request) };
+        let mut posted = unsafe { SimRequest::new(end.posted + 1, request) };
         let (found, length) = (posted.pieces(), posted.length() as u64);
         if found > pieces as usize {
             return Err(PostError::Pieces { found, limit: pieces });

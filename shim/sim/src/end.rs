@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use strait_core::hca::WorkError;
 
-use super::request::{Request, Stage};
+use super::request::{SimRequest, Stage};
 
 /// An end, and the requests posted on it.
 #[derive(Debug)]
@@ -12,7 +12,7 @@ pub(super) struct End {
     /// The rank at the other side.
     pub(super) peer: u32,
     pub(super) state: Standing,
-    pub(super) queue: VecDeque<Request>,
+    pub(super) queue: VecDeque<SimRequest>,
     /// Number of requests posted so far.
     pub(super) posted: u64,
     /// Number of requests with a free place in the queue: up to the last one with a polled

@@ -8,20 +8,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use fastrand::Rng;
 use strait_core::hca::{Access, Completion, Connection, Done, Sge, WorkError};
 
-use super::device::Device;
+use super::device::SimDevice;
 use super::end::{End, Standing, Step};
 use super::memory::Regions;
 use super::model::Model;
-use super::request::{Local, Moving, Request, Stage, Verb};
+use super::request::{LocalBytes, MovingBytes, SimRequest, Stage, Verb};
 
 /// Number of attempts to start a request at a peer that is not ready, before it fails.
 const TRIES: u32 = 40;
 
 /// A fabric and its ranks.
 #[derive(Clone, Debug)]
-pub struct Fabric(pub(super) Arc<Mutex<State>>);
+pub struct SimFabric(pub(super) Arc<Mutex<State>>);
 
-impl Fabric {
+impl SimFabric {
     /// Creates a fabric of `ranks` devices on which nothing has happened yet.
     #[must_use]
     pub fn new(seed: u64, ranks: u32, model: Model) -> Self {
@@ -31,14 +31,14 @@ impl Fabric {
             now: 0,
             serial: 0,
             events: BinaryHeap::new(),
-            ranks: (0..ranks).map(|_| Rank::default()).collect(),
+            ranks: (0..ranks).map(|_| SimRank::default()).collect(),
         })))
     }
 
     /// Returns the device of `rank`.
     #[must_use]
-    pub fn device(&self, rank: u32) -> Device {
-        Device::new(rank, Arc::clone(&self.0))
+    pub fn device(&self, rank: u32) -> SimDevice {
+        SimDevice::new(rank, Arc::clone(&self.0))
     }
 
     /// Lets the next event happen. Returns false if nothing is under way.
@@ -83,17 +83,17 @@ pub(super) struct State {
     pub(super) rng: Rng,
     pub(super) now: u64,
     serial: u64,
-    events: BinaryHeap<Reverse<Event>>,
-    pub(super) ranks: Vec<Rank>,
+    events: BinaryHeap<Reverse<FabricEvent>>,
+    pub(super) ranks: Vec<SimRank>,
 }
 
 /// One device.
 #[derive(Debug, Default)]
-pub(super) struct Rank {
+pub(super) struct SimRank {
     pub(super) regions: Regions,
     pub(super) ends: Vec<End>,
     pub(super) receives: VecDeque<(u64, Sge)>,
-    pub(super) completions: VecDeque<Reported>,
+    pub(super) completions: VecDeque<ReportedEnd>,
     pub(super) armed: bool,
     pub(super) event: bool,
     pub(super) dead: bool,
@@ -107,14 +107,14 @@ pub(super) struct Rank {
 
 /// A completion, and the request up to which it frees the queue.
 #[derive(Debug)]
-pub(super) struct Reported {
+pub(super) struct ReportedEnd {
     pub(super) completion: Completion,
     pub(super) frees: u64,
 }
 
 /// Ordered by time, then by lot.
 #[derive(Debug, Eq, Ord, PartialEq, PartialOrd)]
-struct Event {
+struct FabricEvent {
     due: u64,
     lot: u32,
     serial: u64,
@@ -133,11 +133,11 @@ struct Way {
 }
 
 impl State {
-    pub(super) fn rank(&self, rank: u32) -> &Rank {
+    pub(super) fn rank(&self, rank: u32) -> &SimRank {
         &self.ranks[rank as usize]
     }
 
-    pub(super) fn rank_mut(&mut self, rank: u32) -> &mut Rank {
+    pub(super) fn rank_mut(&mut self, rank: u32) -> &mut SimRank {
         &mut self.ranks[rank as usize]
     }
 
@@ -159,7 +159,7 @@ impl State {
     fn schedule(&mut self, due: u64, rank: u32, end: u32, retires: bool) {
         self.serial += 1;
         let (lot, serial) = (self.rng.u32(..), self.serial);
-        self.events.push(Reverse(Event { due, lot, serial, rank, end, retires }));
+        self.events.push(Reverse(FabricEvent { due, lot, serial, rank, end, retires }));
     }
 
     /// Returns the time of the next event.
@@ -213,7 +213,7 @@ impl State {
     }
 
     /// Starts a request: finds its places, or its error.
-    fn start(&mut self, way: Way, request: &Request) -> Result<Stage, WorkError> {
+    fn start(&mut self, way: Way, request: &SimRequest) -> Result<Stage, WorkError> {
         let Way { rank, end, peer, peer_end } = way;
         if let Some(error) = self.ranks[rank as usize].ends[end as usize].fault.take() {
             return Err(error);
@@ -256,7 +256,7 @@ impl State {
         } else {
             self.come_back(peer, rank, request) + self.rng.u64(self.model.read.clone())
         };
-        Ok(Stage::Moving(Moving {
+        Ok(Stage::Moving(MovingBytes {
             remote,
             runs: self.cut(remote.addr().get(), request.length()),
             moved: vec![0; request.length()],
@@ -272,8 +272,8 @@ impl State {
     }
 
     /// Returns the peer's side of a request, if keys and bounds are right on both sides.
-    fn places(&self, rank: u32, peer: u32, request: &Request) -> Result<NonNull<u8>, WorkError> {
-        if let Local::Pieces(pieces) = &request.local {
+    fn places(&self, rank: u32, peer: u32, request: &SimRequest) -> Result<NonNull<u8>, WorkError> {
+        if let LocalBytes::Pieces(pieces) = &request.local {
             let regions = &self.rank(rank).regions;
             if !pieces.iter().all(|piece| regions.allows(piece, !request.is_write())) {
                 return Err(WorkError::LocalAccess);
@@ -316,7 +316,7 @@ impl State {
     }
 
     /// Moves the next run of a request.
-    fn carry(&mut self, way: Way, request: &mut Request) -> Result<Stage, WorkError> {
+    fn carry(&mut self, way: Way, request: &mut SimRequest) -> Result<Stage, WorkError> {
         let Way { rank, peer, peer_end, .. } = way;
         if self.rank(peer).dead {
             return Err(WorkError::Unreachable);
@@ -359,7 +359,7 @@ impl State {
         loop {
             let at = &mut self.ranks[rank as usize].ends[end as usize];
             let finished =
-                |request: &Request| matches!(request.stage, Stage::Landed(_) | Stage::Failed(_));
+                |request: &SimRequest| matches!(request.stage, Stage::Landed(_) | Stage::Failed(_));
             if !at.queue.front().is_some_and(finished) {
                 return self.report_early(rank, end);
             }
@@ -375,7 +375,7 @@ impl State {
                 }
                 _ => return,
             };
-            let Request { id, number, .. } = request;
+            let SimRequest { id, number, .. } = request;
             if !request.reported && (failed.is_some() || request.signaled) {
                 let result = failed.map_or(Ok(request.done()), Err);
                 self.report(rank, number, Completion { id, connection, result });
@@ -383,7 +383,7 @@ impl State {
             if failed.is_some() {
                 let at = &mut self.ranks[rank as usize].ends[end as usize];
                 at.state = Standing::Broken;
-                for Request { id, number, .. } in core::mem::take(&mut at.queue) {
+                for SimRequest { id, number, .. } in core::mem::take(&mut at.queue) {
                     let result = Err(WorkError::Flushed);
                     self.report(rank, number, Completion { id, connection, result });
                 }
@@ -397,13 +397,13 @@ impl State {
             return;
         }
         let at = &mut self.ranks[rank as usize].ends[end as usize];
-        let leaves = |request: &&mut Request| {
+        let leaves = |request: &&mut SimRequest| {
             !request.reported && request.is_write() && matches!(request.stage, Stage::Moving(_))
         };
         let Some(request) = at.queue.front_mut().filter(leaves) else { return };
-        request.local = Local::Inline(request.bytes());
+        request.local = LocalBytes::Inline(request.bytes());
         request.reported = true;
-        let Request { id, number, signaled, .. } = *request;
+        let SimRequest { id, number, signaled, .. } = *request;
         let result = Ok(request.done());
         if signaled {
             self.report(rank, number, Completion { id, connection: Connection(end), result });
@@ -412,7 +412,7 @@ impl State {
 
     fn report(&mut self, rank: u32, frees: u64, completion: Completion) {
         let rank = self.rank_mut(rank);
-        rank.completions.push_back(Reported { completion, frees });
+        rank.completions.push_back(ReportedEnd { completion, frees });
         rank.event |= core::mem::take(&mut rank.armed);
     }
 }

@@ -4,7 +4,7 @@
 //! nanosecond. The tests use it to repeat schedules. `strait figures` uses it for what two
 //! processors cannot show.
 //!
-//! - [`Fabric`]: RDMA devices of any number of ranks, below.
+//! - [`SimFabric`]: RDMA devices of any number of ranks, below.
 //! - [`Mesh`]: ranks with links of the RDMA channel between them, over any device.
 //! - [`ring`]: latency and bandwidth of the designs of the RDMA channel.
 //! - [`barrier`]: barriers of nodes of several processes.
@@ -14,7 +14,7 @@
 //!
 //! It has any number of ranks, in one thread or in turns.
 //!
-//! [`Device`] does what [`strait_core::hca`] promises, and nothing more. All behaviour that the
+//! [`SimDevice`] does what [`strait_core::hca`] promises, and nothing more. All behaviour that the
 //! trait leaves open is drawn from the seed:
 //!
 //! - the time of each operation, and the order in which connections proceed;
@@ -25,11 +25,11 @@
 //! Forbidden use of a device fails an assertion, above all a write from memory that changes before
 //! the request has completed.
 //!
-//! Nothing happens between two calls of [`Fabric::advance`], so a run is a function of its seed,
+//! Nothing happens between two calls of [`SimFabric::advance`], so a run is a function of its seed,
 //! and a test that prints the seed can be repeated.
 //!
 //! With a [`Wire`] time is not drawn: requests, copies and polls take its times, and
-//! [`Fabric::play`] gives ranks turns by the clocks of their processors. This compares designs
+//! [`SimFabric::play`] gives ranks turns by the clocks of their processors. This compares designs
 //! independently of the machine's clock.
 //!
 //! Threads and the clock of the machine are absent on purpose.
@@ -49,9 +49,9 @@ pub mod ring;
 mod wire;
 
 pub use block::Block;
-pub use device::Device;
-pub use fabric::Fabric;
-pub use mesh::{Mesh, Node, Rig};
+pub use device::SimDevice;
+pub use fabric::SimFabric;
+pub use mesh::{Mesh, MeshNode, Rig};
 pub use model::Model;
 pub use play::Step;
 pub use wire::Wire;

@@ -7,12 +7,12 @@ use strait_core::hca::{Access, Region, RemoteAddress, Sge};
 /// The regions of one rank.
 #[derive(Debug, Default)]
 pub(super) struct Regions {
-    registered: Vec<Registered>,
+    registered: Vec<RegisteredPart>,
     made: u32,
 }
 
 #[derive(Debug)]
-struct Registered {
+struct RegisteredPart {
     base: NonNull<u8>,
     region: Region,
     access: Access,
@@ -35,7 +35,7 @@ impl Regions {
             local_key: key,
             remote_key: key | 1,
         };
-        self.registered.push(Registered { base, region, access });
+        self.registered.push(RegisteredPart { base, region, access });
         region
     }
 
@@ -72,13 +72,13 @@ impl Regions {
         length: u64,
         right: impl Fn(&Access) -> bool,
     ) -> Option<NonNull<u8>> {
-        let found = |registered: &&Registered| registered.region.remote_key == remote.key;
+        let found = |registered: &&RegisteredPart| registered.region.remote_key == remote.key;
         let registered = self.registered.iter().find(found)?;
         right(&registered.access).then(|| registered.at(remote.address, length)).flatten()
     }
 }
 
-impl Registered {
+impl RegisteredPart {
     /// Returns the address of `length` bytes at `address`, if they lie in the region.
     fn at(&self, address: u64, length: u64) -> Option<NonNull<u8>> {
         let offset = address.checked_sub(self.region.base)?;

@@ -26,23 +26,23 @@ pub struct Mesh<R: Rig> {
     /// The devices.
     pub rig: R,
     /// The ranks.
-    pub nodes: Vec<Node<R::Device>>,
+    pub nodes: Vec<MeshNode<R::Device>>,
 }
 
 /// One rank.
 #[derive(Debug)]
-pub struct Node<H> {
+pub struct MeshNode<H> {
     /// Its device.
     pub device: H,
     /// Its links, by peer; `None` for itself.
-    pub links: Vec<Option<Side>>,
+    pub links: Vec<Option<MeshSide>>,
     /// Memory of closed links: still registered, because peers may not know yet.
     closed: Vec<Block>,
 }
 
 /// One end of a link, with the memory lent to it.
 #[derive(Debug)]
-pub struct Side {
+pub struct MeshSide {
     /// The end.
     pub link: Link,
     /// The region of its memory.
@@ -60,9 +60,9 @@ impl<R: Rig> Mesh<R> {
     pub fn new(rig: R, ranks: u32, config: LinkConfig) -> Self {
         let node = |rank| {
             let mut device = rig.device(rank);
-            let mut side = |peer| (peer != rank).then(|| Side::new(&mut device, peer, config));
+            let mut side = |peer| (peer != rank).then(|| MeshSide::new(&mut device, peer, config));
             let links = (0..ranks).map(&mut side).collect();
-            Node { device, links, closed: Vec::new() }
+            MeshNode { device, links, closed: Vec::new() }
         };
         let nodes = (0..ranks).map(node).collect();
         let mut mesh = Self { rig, nodes };
@@ -78,7 +78,7 @@ impl<R: Rig> Mesh<R> {
         for rank in 0..self.nodes.len() {
             for peer in (0..self.nodes.len()).filter(|peer| *peer != rank) {
                 let address = self.nodes[peer].links[rank].as_ref().unwrap().address;
-                let Node { device, links, .. } = &mut self.nodes[rank];
+                let MeshNode { device, links, .. } = &mut self.nodes[rank];
                 let link = &mut links[peer].as_mut().unwrap().link;
                 ready &= link.connect(device, &address).unwrap() == Readiness::Ready;
             }
@@ -88,7 +88,7 @@ impl<R: Rig> Mesh<R> {
 
     /// Returns the end at `rank` of the link between two ranks, and its device.
     pub fn end(&mut self, rank: u32, peer: u32) -> (&mut Link, &mut R::Device) {
-        let Node { device, links, .. } = &mut self.nodes[rank as usize];
+        let MeshNode { device, links, .. } = &mut self.nodes[rank as usize];
         (&mut links[peer as usize].as_mut().unwrap().link, device)
     }
 
@@ -130,7 +130,7 @@ impl<R: Rig> Mesh<R> {
     ///
     /// When the device fails.
     pub fn poll(&mut self, rank: u32) -> bool {
-        let Node { device, links, .. } = &mut self.nodes[rank as usize];
+        let MeshNode { device, links, .. } = &mut self.nodes[rank as usize];
         let nothing = Completion { id: 0, connection: Connection(0), result: Ok(Done::Write) };
         let mut completions = [nothing; 8];
         let count = device.poll(&mut completions).unwrap();
@@ -152,7 +152,7 @@ impl<R: Rig> Mesh<R> {
     ///
     /// When that fails.
     pub fn ask(&mut self, rank: u32, hasty: bool) -> bool {
-        let Node { device, links, .. } = &mut self.nodes[rank as usize];
+        let MeshNode { device, links, .. } = &mut self.nodes[rank as usize];
         device.arm().unwrap();
         let links = links.iter_mut().flatten();
         let open = links.filter_map(|side| {
@@ -163,7 +163,7 @@ impl<R: Rig> Mesh<R> {
     }
 }
 
-impl<H: Hca> Node<H> {
+impl<H: Hca> MeshNode<H> {
     /// Closes the link to `peer`. Its memory stays registered.
     ///
     /// # Panics
@@ -176,7 +176,7 @@ impl<H: Hca> Node<H> {
     }
 }
 
-impl Side {
+impl MeshSide {
     fn new<H: Hca>(device: &mut H, peer: u32, config: LinkConfig) -> Self {
         let memory = Block::new(config.bytes());
         // SAFETY: the block lives as long as the side, and only the link and its peer access it.

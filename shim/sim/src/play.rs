@@ -1,7 +1,7 @@
 //! Ranks that take turns by the clocks of their processors.
 
-use super::fabric::{Fabric, State, lock};
-use super::request::Request;
+use super::fabric::{SimFabric, State, lock};
+use super::request::SimRequest;
 use super::wire::Wire;
 
 /// The result of a rank's turn.
@@ -15,7 +15,7 @@ pub enum Step {
     Finished,
 }
 
-impl Fabric {
+impl SimFabric {
     /// Gives all ranks turns until they have finished. The next turn goes to the rank with the
     /// earliest processor clock, after all earlier events on the fabric. Returns the elapsed
     /// nanoseconds of virtual time.
@@ -80,7 +80,7 @@ impl State {
 
     /// Posts a request of `rank` to `peer` and returns its time of arrival there. All bytes of a
     /// write have then passed the links.
-    pub(super) fn leave(&mut self, rank: u32, peer: u32, request: &Request) -> u64 {
+    pub(super) fn leave(&mut self, rank: u32, peer: u32, request: &SimRequest) -> u64 {
         let Some(wire) = self.model.wire else { return 0 };
         self.spend(rank, |wire| wire.post);
         let posted = self.rank(rank).clock;
@@ -93,7 +93,7 @@ impl State {
 
     /// Returns the arrival time at `rank` of the result of a read or atomic that starts at `peer`
     /// now.
-    pub(super) fn come_back(&mut self, peer: u32, rank: u32, request: &Request) -> u64 {
+    pub(super) fn come_back(&mut self, peer: u32, rank: u32, request: &SimRequest) -> u64 {
         let Some(wire) = self.model.wire else { return self.now };
         self.pass(peer, rank, self.now, request.length(), &wire) + wire.read - wire.read / 2
     }

@@ -6,7 +6,7 @@ use strait_core::hca::{Done, Operation, RemoteAddress, Sge, WorkError, WorkReque
 
 /// A request in the queue of an end.
 #[derive(Debug)]
-pub(super) struct Request {
+pub(super) struct SimRequest {
     /// Its place in the order of posting, from 1.
     pub(super) number: u64,
     pub(super) id: u64,
@@ -14,7 +14,7 @@ pub(super) struct Request {
     pub(super) fenced: bool,
     pub(super) verb: Verb,
     /// This side's memory; for an inline request a copy.
-    pub(super) local: Local,
+    pub(super) local: LocalBytes,
     pub(super) stage: Stage,
     /// Whether it was reported as done while it moves, on a device that does not wait for the
     /// peer's.
@@ -34,7 +34,7 @@ pub(super) enum Verb {
 }
 
 #[derive(Debug)]
-pub(super) enum Local {
+pub(super) enum LocalBytes {
     Pieces(Vec<Sge>),
     Inline(Vec<u8>),
 }
@@ -42,7 +42,7 @@ pub(super) enum Local {
 #[derive(Debug)]
 pub(super) enum Stage {
     Posted,
-    Moving(Moving),
+    Moving(MovingBytes),
     /// Done, and not yet reported. For a write or send, the bytes that landed.
     Landed(Vec<u8>),
     Failed(WorkError),
@@ -50,7 +50,7 @@ pub(super) enum Stage {
 
 /// A request under way.
 #[derive(Debug)]
-pub(super) struct Moving {
+pub(super) struct MovingBytes {
     /// The peer's side of it.
     pub(super) remote: NonNull<u8>,
     /// The remaining runs: offset and length.
@@ -63,7 +63,7 @@ pub(super) struct Moving {
     pub(super) receive: Option<u64>,
 }
 
-impl Request {
+impl SimRequest {
     /// Creates a request as it was posted, number `number` of its connection.
     ///
     /// # Safety
@@ -90,13 +90,13 @@ impl Request {
             signaled: posted.signaled,
             fenced: posted.fenced,
             verb,
-            local: Local::Pieces(pieces),
+            local: LocalBytes::Pieces(pieces),
             stage: Stage::Posted,
             reported: false,
             not_before: 0,
         };
         if posted.inline {
-            request.local = Local::Inline(request.bytes());
+            request.local = LocalBytes::Inline(request.bytes());
         }
         request
     }
@@ -104,16 +104,16 @@ impl Request {
     /// Returns the length in bytes.
     pub(super) fn length(&self) -> usize {
         match &self.local {
-            Local::Pieces(pieces) => pieces.iter().map(|piece| piece.length as usize).sum(),
-            Local::Inline(bytes) => bytes.len(),
+            LocalBytes::Pieces(pieces) => pieces.iter().map(|piece| piece.length as usize).sum(),
+            LocalBytes::Inline(bytes) => bytes.len(),
         }
     }
 
     /// Returns the number of pieces.
     pub(super) fn pieces(&self) -> usize {
         match &self.local {
-            Local::Pieces(pieces) => pieces.len(),
-            Local::Inline(_) => 1,
+            LocalBytes::Pieces(pieces) => pieces.len(),
+            LocalBytes::Inline(_) => 1,
         }
     }
 
@@ -188,10 +188,12 @@ impl Request {
     /// Calls `each(local, done, length)` for consecutive pieces of `length` bytes from `offset` on.
     fn walk(&self, offset: usize, length: usize, mut each: impl FnMut(NonNull<u8>, usize, usize)) {
         let pieces: Vec<(NonNull<u8>, usize)> = match &self.local {
-            Local::Pieces(pieces) => {
+            LocalBytes::Pieces(pieces) => {
                 pieces.iter().map(|piece| (piece.base, piece.length as usize)).collect()
             }
-            Local::Inline(bytes) => vec![(NonNull::from(bytes.as_slice()).cast(), bytes.len())],
+            LocalBytes::Inline(bytes) => {
+                vec![(NonNull::from(bytes.as_slice()).cast(), bytes.len())]
+            }
         };
         let (mut skip, mut done) = (offset, 0);
         for (base, piece) in pieces {

@@ -7,7 +7,7 @@ use std::panic::{catch_unwind, resume_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, mpsc};
 use std::thread;
 
-use strait_sim::{Device, Fabric, Model};
+use strait_sim::{Model, SimDevice, SimFabric};
 use strait_tests::conformance::hca::{Habits, Outcome, Party, run};
 
 const SEEDS: u64 = 10;
@@ -82,19 +82,19 @@ struct Killed;
 /// A party that runs only in its turn, so that a run is a function of its seed.
 struct Simulated {
     rank: u32,
-    device: Device,
-    fabric: Fabric,
+    device: SimDevice,
+    fabric: SimFabric,
     table: Arc<Table>,
 }
 
 impl Party for Simulated {
-    type Device = Device;
+    type Device = SimDevice;
 
     fn rank(&self) -> u32 {
         self.rank
     }
 
-    fn device(&mut self) -> &mut Device {
+    fn device(&mut self) -> &mut SimDevice {
         &mut self.device
     }
 
@@ -141,7 +141,7 @@ fn model(seed: u64) -> Model {
 type Missing = Option<Vec<&'static str>>;
 
 /// Runs the suite as one party.
-fn play(rank: u32, fabric: Fabric, table: Arc<Table>) -> Missing {
+fn play(rank: u32, fabric: SimFabric, table: Arc<Table>) -> Missing {
     let mut party = Simulated { rank, device: fabric.device(rank), fabric, table };
     let mut missing = Vec::new();
     party.table.await_turn(rank);
@@ -163,7 +163,7 @@ fn play(rank: u32, fabric: Fabric, table: Arc<Table>) -> Missing {
 /// Runs the suite on this device. Returns the result of each rank's party in the order in which
 /// they ended, or `Err` if a check failed.
 fn on_two(seed: u64, model: Model) -> [Result<(u32, Missing), ()>; 2] {
-    let (fabric, table) = (Fabric::new(seed, 2, model), Arc::default());
+    let (fabric, table) = (SimFabric::new(seed, 2, model), Arc::default());
     let (says, heard) = mpsc::channel();
     for rank in 0..2 {
         let (fabric, table, says) = (fabric.clone(), Arc::clone(&table), says.clone());

@@ -7,19 +7,19 @@ use std::panic::{catch_unwind, resume_unwind};
 use fastrand::Rng;
 use strait_core::hca::{Connection, WorkError};
 use strait_core::ring::{Design, LinkConfig};
-use strait_sim::{Device, Fabric, Model};
 use strait_sim::{Mesh, Rig};
+use strait_sim::{Model, SimDevice, SimFabric};
 use strait_tests::conformance::ring::drained;
 use strait_tests::conformance::ring::faults::{break_one, lose_one};
 use strait_tests::conformance::ring::streams::{Stream, Traffic};
 use strait_tests::traffic;
 
-struct Simulated(Fabric);
+struct Simulated(SimFabric);
 
 impl Rig for Simulated {
-    type Device = Device;
+    type Device = SimDevice;
 
-    fn device(&self, rank: u32) -> Device {
+    fn device(&self, rank: u32) -> SimDevice {
         self.0.device(rank)
     }
 
@@ -51,7 +51,7 @@ fn mesh_of(seed: u64, design: Design, ranks: u32, model: Model) -> Mesh<Simulate
     let least = if design == Design::Basic { 1 } else { 3 };
     let (chunk, slots) = (8 * rng.u32(least..32), rng.u32(1..9));
     let config = LinkConfig { design, chunk, slots, large: rng.u32(1..400) };
-    Mesh::new(Simulated(Fabric::new(seed, ranks, model)), ranks, config)
+    Mesh::new(Simulated(SimFabric::new(seed, ranks, model)), ranks, config)
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn what_is_drained_is_there() {
         let mut model = Model::drawn(seed);
         model.capabilities.acknowledged = seed.is_multiple_of(2);
         let config = LinkConfig { chunk: 64, slots: 8, ..LinkConfig::new(design) };
-        let mut mesh = Mesh::new(Simulated(Fabric::new(seed, 2, model)), 2, config);
+        let mut mesh = Mesh::new(Simulated(SimFabric::new(seed, 2, model)), 2, config);
         drained::is_there(&mut mesh);
     });
 }
@@ -233,7 +233,7 @@ fn requests_per_message(design: Design, ordered_bytes: bool) -> f64 {
     (model.capabilities.ordered_bytes, model.capabilities.depth, model.refuse) =
         (ordered_bytes, 64, 0);
     let config = LinkConfig { chunk: 64, slots: 8, ..LinkConfig::new(design) };
-    let mut mesh = Mesh::new(Simulated(Fabric::new(1, 2, model)), 2, config);
+    let mut mesh = Mesh::new(Simulated(SimFabric::new(1, 2, model)), 2, config);
     for round in 0..ROUNDS {
         for way in [(0, 1), (1, 0)] {
             let (out, mut into) = (round.to_ne_bytes(), [0; 8]);

@@ -25,16 +25,16 @@ use strait_core::rndv::Rendezvous;
 use strait_core::wire::StreamHead;
 
 use crate::{Arena, Ledger, shape};
-use strait_sim::{Device, Fabric, Mesh, Model, Node, Rig};
+use strait_sim::{Mesh, MeshNode, Model, Rig, SimDevice, SimFabric};
 
 /// The simulated fabric as a rig.
 #[derive(Debug)]
-pub struct Simulated(pub Fabric);
+pub struct Simulated(pub SimFabric);
 
 impl Rig for Simulated {
-    type Device = Device;
+    type Device = SimDevice;
 
-    fn device(&self, rank: u32) -> Device {
+    fn device(&self, rank: u32) -> SimDevice {
         self.0.device(rank)
     }
 
@@ -45,7 +45,7 @@ impl Rig for Simulated {
 
 /// One rank's links, as its engine sees them.
 struct Port<'a> {
-    node: &'a mut Node<Device>,
+    node: &'a mut MeshNode<SimDevice>,
     rng: &'a mut Rng,
     /// Percentage of registrations of users' memory that are refused.
     refuse: u32,
@@ -53,7 +53,7 @@ struct Port<'a> {
 
 impl Channel for Port<'_> {
     unsafe fn put(&mut self, peer: u32, from: &[Part]) -> Result<ChannelProgress, Broken> {
-        let Node { device, links, .. } = &mut *self.node;
+        let MeshNode { device, links, .. } = &mut *self.node;
         let link = &mut links[peer as usize].as_mut().ok_or(Broken(FailureCause::Ended))?.link;
         // SAFETY: the caller guarantees that the parts are valid as long as `Link::put` needs them
         // (contract of `put`).
@@ -62,7 +62,7 @@ impl Channel for Port<'_> {
     }
 
     unsafe fn get(&mut self, peer: u32, into: &[Part]) -> Result<ChannelProgress, Broken> {
-        let Node { device, links, .. } = &mut *self.node;
+        let MeshNode { device, links, .. } = &mut *self.node;
         let link = &mut links[peer as usize].as_mut().ok_or(Broken(FailureCause::Ended))?.link;
         // SAFETY: the caller guarantees that the parts are valid and unused as long as `Link::get`
         // needs them (contract of `get`).
@@ -88,7 +88,7 @@ impl Channel for Port<'_> {
     }
 
     unsafe fn transfer(&mut self, peer: u32, direct: &Direct) -> Result<Option<Begun>, Broken> {
-        let Node { device, links, .. } = &mut *self.node;
+        let MeshNode { device, links, .. } = &mut *self.node;
         let link = &mut links[peer as usize].as_mut().ok_or(Broken(FailureCause::Ended))?.link;
         // SAFETY: the caller guarantees that the memory is valid until the transfer is done
         // (contract of `transfer`).
@@ -136,7 +136,7 @@ impl Cluster {
         let links = ring::LinkConfig { design, chunk, slots, large };
         let mut model = Model::drawn(seed);
         model.capabilities.message = *rng.choice(&[2000, 1 << 30]).expect("one of them");
-        let fabric = Fabric::new(seed, ranks, model);
+        let fabric = SimFabric::new(seed, ranks, model);
         // Two ranks on one node would not use the network.
         let per_node = if ranks > 2 { rng.u32(1..3) } else { 1 };
         let refuse = *rng.choice(&[0, 0, 0, 20]).expect("one of them");
@@ -154,7 +154,7 @@ impl Cluster {
 
     /// Creates a cluster on `fabric`, of `ranks` ranks with `per_node` on a node.
     fn on(
-        fabric: Fabric,
+        fabric: SimFabric,
         links: ring::LinkConfig,
         (ranks, per_node): (u32, u32),
         mut tuning: impl FnMut() -> Tuning,
@@ -218,7 +218,7 @@ impl Cluster {
 
     /// Returns whether all bytes that `rank` put have reached its peers, or never will.
     fn is_drained(&mut self, rank: u32) -> bool {
-        let Node { device, links, .. } = &mut self.mesh.nodes[rank as usize];
+        let MeshNode { device, links, .. } = &mut self.mesh.nodes[rank as usize];
         let busy = links.iter_mut().flatten().filter_map(|side| {
             let drained = side.link.drain(device).unwrap_or(true);
             (!drained).then_some(())

@@ -12,7 +12,7 @@ use strait_core::wire::Key;
 
 use super::Cluster;
 use crate::payload;
-use strait_sim::{Fabric, Model};
+use strait_sim::{Model, SimFabric};
 
 /// Length of the large message, and of each request for a part of it, in bytes.
 const LARGE: usize = 2 << 20;
@@ -26,7 +26,7 @@ fn on_nodes_of(per_node: u32, ranks: u32, design: Design) -> Cluster {
     let mut model = Model::of_2004();
     model.capabilities.message = PIECE;
     let links = ring::LinkConfig { design, chunk: 16 << 10, slots: 3, large: 32 << 10 };
-    let (fabric, rng) = (Fabric::new(1, ranks, model), Rng::with_seed(1));
+    let (fabric, rng) = (SimFabric::new(1, ranks, model), Rng::with_seed(1));
     Cluster::on(fabric, links, (ranks, per_node), Tuning::default, (rng, 0))
 }
 

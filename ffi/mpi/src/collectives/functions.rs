@@ -6,7 +6,7 @@ use super::reduce::Reduced;
 use super::vector::Numbers;
 use super::{by_root, call, host, reduce, to_all};
 use crate::abi::Handle;
-use crate::front::host::{HandleArray, Ints, LargeCount, LargeCounts, Pointer};
+use crate::front::host::{CountPtr, HandlePtr, Ints, MpiCount, Pointer};
 
 /// The type of an argument of a function with small or large counts.
 macro_rules! argument {
@@ -17,7 +17,7 @@ macro_rules! argument {
         Handle
     };
     ($size:ident handles) => {
-        HandleArray
+        HandlePtr
     };
     ($size:ident rank) => {
         c_int
@@ -26,13 +26,13 @@ macro_rules! argument {
         c_int
     };
     (large count) => {
-        LargeCount
+        MpiCount
     };
     (small counts) => {
         Ints
     };
     (large counts) => {
-        LargeCounts
+        CountPtr
     };
 }
 

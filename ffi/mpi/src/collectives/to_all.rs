@@ -5,10 +5,10 @@ use strait::raw::{RawBlocks, RawGroup as _};
 use super::by_root::{Data, DataBlocks, is_in_place};
 use super::vector::{MemberBlocks, Numbers};
 use super::{CollectiveRefusal, CommMembers};
-use crate::front::host::{HandleArray, Pointer};
+use crate::front::host::{HandlePtr, Pointer};
 
 /// Blocks of a call with a type for each.
-pub(super) type TypedBlocks = (Pointer, (Numbers, Numbers), HandleArray);
+pub(super) type TypedBlocks = (Pointer, (Numbers, Numbers), HandlePtr);
 
 /// # Safety
 ///

@@ -10,7 +10,7 @@ use strait::raw::Part;
 use super::CollectiveRefusal;
 use crate::abi::Handle;
 use crate::front::flat::FlatType;
-use crate::front::host::{LargeCount, Pointer};
+use crate::front::host::{MpiCount, Pointer};
 use crate::front::pack::whole;
 use crate::front::shared::Shared;
 use crate::front::state::Front;
@@ -19,7 +19,7 @@ use crate::front::state::Front;
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Numbers {
     Small(*const core::ffi::c_int),
-    Large(*const LargeCount),
+    Large(*const MpiCount),
 }
 
 impl Numbers {

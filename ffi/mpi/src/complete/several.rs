@@ -2,7 +2,7 @@
 
 use core::ffi::c_int;
 
-use super::super::host::{self, HandleArray, Ints, Pointer};
+use super::super::host::{self, HandlePtr, Ints, Pointer};
 use super::super::requests::RequestView;
 use super::super::state::{self, Front};
 use super::{
@@ -22,21 +22,21 @@ enum Owners {
 /// Array of requests of the program.
 #[derive(Clone, Copy)]
 struct RequestArray {
-    requests: HandleArray,
+    requests: HandlePtr,
     count: usize,
 }
 
 impl RequestArray {
-    const fn new(n: c_int, requests: HandleArray) -> Self {
+    const fn new(n: c_int, requests: HandlePtr) -> Self {
         Self { requests, count: if n < 0 { 0 } else { n as usize } }
     }
 
-    fn place(self, number: usize) -> HandleArray {
+    fn place(self, number: usize) -> HandlePtr {
         self.requests.wrapping_add(number)
     }
 
     /// Returns the places of the requests.
-    fn places(self) -> impl Iterator<Item = (usize, HandleArray)> {
+    fn places(self) -> impl Iterator<Item = (usize, HandlePtr)> {
         (0..self.count).map(move |number| (number, self.place(number)))
     }
 
@@ -85,7 +85,7 @@ impl Looked {
 }
 
 /// Looks at the request at `place`, without progress of ours, and ends it if it is over.
-unsafe fn look(place: HandleArray, status: Pointer) -> Looked {
+unsafe fn look(place: HandlePtr, status: Pointer) -> Looked {
     // SAFETY: the caller passes the place of a request.
     let handle = unsafe { *place };
     if handle == abi::request_null() {
@@ -106,7 +106,7 @@ unsafe fn look(place: HandleArray, status: Pointer) -> Looked {
 }
 
 /// Looks at a request of the host's. `Testany` tells an inactive one from one that has ended.
-unsafe fn look_at_hosts(place: HandleArray, status: Pointer) -> Looked {
+unsafe fn look_at_hosts(place: HandlePtr, status: Pointer) -> Looked {
     let (mut index, mut flag) = (abi::UNDEFINED, 0);
     // SAFETY: the caller passes the place of a request.
     let code = unsafe { host::Testany(1, place, &raw mut index, &raw mut flag, status) };
@@ -136,7 +136,7 @@ fn turn(looks: &mut u32) {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn MPI_Waitall(n: c_int, requests: HandleArray, statuses: Pointer) -> c_int {
+unsafe extern "C" fn MPI_Waitall(n: c_int, requests: HandlePtr, statuses: Pointer) -> c_int {
     let array = RequestArray::new(n, requests);
     if array.owners() == Owners::Hosts && !has_open() {
         (0..array.count).for_each(|_| count_host_end());
@@ -164,7 +164,7 @@ unsafe extern "C" fn MPI_Waitall(n: c_int, requests: HandleArray, statuses: Poin
 }
 
 /// Waits for a request of ours, and returns its code. The error handler is called for all together.
-unsafe fn wait_for_ours(place: HandleArray, slot: u32, status: Pointer) -> c_int {
+unsafe fn wait_for_ours(place: HandlePtr, slot: u32, status: Pointer) -> c_int {
     let Some(mut front) = state::enter() else { return abi::ERR_REQUEST };
     match wait_for(&mut front, slot) {
         Ok(true) => {
@@ -217,7 +217,7 @@ unsafe fn all_over(array: RequestArray) -> bool {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn MPI_Testall(
     n: c_int,
-    requests: HandleArray,
+    requests: HandlePtr,
     flag: Ints,
     statuses: Pointer,
 ) -> c_int {
@@ -266,7 +266,7 @@ unsafe fn find_any(array: RequestArray, status: Pointer) -> FoundRequest {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn MPI_Waitany(
     n: c_int,
-    requests: HandleArray,
+    requests: HandlePtr,
     index: Ints,
     status: Pointer,
 ) -> c_int {
@@ -297,7 +297,7 @@ unsafe extern "C" fn MPI_Waitany(
 #[unsafe(no_mangle)]
 unsafe extern "C" fn MPI_Testany(
     n: c_int,
-    requests: HandleArray,
+    requests: HandlePtr,
     index: Ints,
     flag: Ints,
     status: Pointer,
@@ -365,7 +365,7 @@ unsafe fn end_some(
 #[unsafe(no_mangle)]
 unsafe extern "C" fn MPI_Waitsome(
     n: c_int,
-    requests: HandleArray,
+    requests: HandlePtr,
     done: Ints,
     indices: Ints,
     statuses: Pointer,
@@ -398,7 +398,7 @@ unsafe extern "C" fn MPI_Waitsome(
 #[unsafe(no_mangle)]
 unsafe extern "C" fn MPI_Testsome(
     n: c_int,
-    requests: HandleArray,
+    requests: HandlePtr,
     done: Ints,
     indices: Ints,
     statuses: Pointer,

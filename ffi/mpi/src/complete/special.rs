@@ -3,7 +3,7 @@
 
 use core::ffi::c_int;
 
-use super::super::host::{self, HandleArray, Ints, Pointer};
+use super::super::host::{self, HandlePtr, Ints, Pointer};
 use super::super::requests::{RequestEntry, RequestView};
 use super::super::state::{self, Front};
 use super::several::view_after_turn;
@@ -46,7 +46,7 @@ unsafe fn peek(request: Handle, status: Pointer) -> Result<bool, c_int> {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn MPI_Request_get_status_all(
     n: c_int,
-    requests: HandleArray,
+    requests: HandlePtr,
     flag: Ints,
     statuses: Pointer,
 ) -> c_int {
@@ -75,7 +75,7 @@ unsafe fn is_inactive(request: Handle) -> bool {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn MPI_Request_get_status_any(
     n: c_int,
-    requests: HandleArray,
+    requests: HandlePtr,
     index: Ints,
     flag: Ints,
     status: Pointer,
@@ -111,7 +111,7 @@ unsafe extern "C" fn MPI_Request_get_status_any(
 #[unsafe(no_mangle)]
 unsafe extern "C" fn MPI_Request_get_status_some(
     n: c_int,
-    requests: HandleArray,
+    requests: HandlePtr,
     done: Ints,
     indices: Ints,
     statuses: Pointer,
@@ -141,7 +141,7 @@ unsafe extern "C" fn MPI_Request_get_status_some(
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn MPI_Request_free(request: HandleArray) -> c_int {
+unsafe extern "C" fn MPI_Request_free(request: HandlePtr) -> c_int {
     // SAFETY: the program passes the place of a request.
     let handle = unsafe { *request };
     let Some(slot) = abi::request_slot(handle) else {
@@ -171,7 +171,7 @@ fn free(front: &Front, slot: u32) {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn MPI_Cancel(request: HandleArray) -> c_int {
+unsafe extern "C" fn MPI_Cancel(request: HandlePtr) -> c_int {
     // SAFETY: the program passes the place of a request.
     let handle = unsafe { *request };
     let Some(slot) = abi::request_slot(handle) else {

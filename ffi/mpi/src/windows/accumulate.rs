@@ -13,7 +13,7 @@ use super::target::TargetArgs;
 use super::transfer::{give_done, is_typed, readable, same_length, writable};
 use crate::abi::{self, Handle};
 use crate::front::complete::count_host_start;
-use crate::front::host::{HandleArray, LargeCount, Pointer};
+use crate::front::host::{HandlePtr, MpiCount, Pointer};
 use crate::front::pack::Elements;
 use crate::front::state::Front;
 
@@ -87,7 +87,7 @@ macro_rules! accumulates {
     ($($name:ident, $rname:ident = $host:ident, $rhost:ident($count:ty);)*) => {$(
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name(
-            data: Pointer, count: $count, datatype: Handle, rank: c_int, at: LargeCount,
+            data: Pointer, count: $count, datatype: Handle, rank: c_int, at: MpiCount,
             there: $count, type_there: Handle, op: Handle, win: Handle,
         ) -> c_int {
             let origin = Elements::new(data, count.into(), datatype);
@@ -107,8 +107,8 @@ macro_rules! accumulates {
 
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $rname(
-            data: Pointer, count: $count, datatype: Handle, rank: c_int, at: LargeCount,
-            there: $count, type_there: Handle, op: Handle, win: Handle, request: HandleArray,
+            data: Pointer, count: $count, datatype: Handle, rank: c_int, at: MpiCount,
+            there: $count, type_there: Handle, op: Handle, win: Handle, request: HandlePtr,
         ) -> c_int {
             let origin = Elements::new(data, count.into(), datatype);
             let to = TargetArgs {
@@ -137,7 +137,7 @@ macro_rules! accumulates {
 
 accumulates! {
     MPI_Accumulate, MPI_Raccumulate = Accumulate, Raccumulate(c_int);
-    MPI_Accumulate_c, MPI_Raccumulate_c = Accumulate_c, Raccumulate_c(LargeCount);
+    MPI_Accumulate_c, MPI_Raccumulate_c = Accumulate_c, Raccumulate_c(MpiCount);
 }
 
 /// Defines accumulates with results: blocking, and with a request.
@@ -146,7 +146,7 @@ macro_rules! get_accumulates {
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name(
             data: Pointer, count: $count, datatype: Handle,
-            result: Pointer, results: $count, result_type: Handle, rank: c_int, at: LargeCount,
+            result: Pointer, results: $count, result_type: Handle, rank: c_int, at: MpiCount,
             there: $count, type_there: Handle, op: Handle, win: Handle,
         ) -> c_int {
             let origin = Elements::new(data, count.into(), datatype);
@@ -173,8 +173,8 @@ macro_rules! get_accumulates {
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $rname(
             data: Pointer, count: $count, datatype: Handle,
-            result: Pointer, results: $count, result_type: Handle, rank: c_int, at: LargeCount,
-            there: $count, type_there: Handle, op: Handle, win: Handle, request: HandleArray,
+            result: Pointer, results: $count, result_type: Handle, rank: c_int, at: MpiCount,
+            there: $count, type_there: Handle, op: Handle, win: Handle, request: HandlePtr,
         ) -> c_int {
             let origin = Elements::new(data, count.into(), datatype);
             let fetched = Elements::new(result, results.into(), result_type);
@@ -205,5 +205,5 @@ macro_rules! get_accumulates {
 
 get_accumulates! {
     MPI_Get_accumulate, MPI_Rget_accumulate = Get_accumulate, Rget_accumulate(c_int);
-    MPI_Get_accumulate_c, MPI_Rget_accumulate_c = Get_accumulate_c, Rget_accumulate_c(LargeCount);
+    MPI_Get_accumulate_c, MPI_Rget_accumulate_c = Get_accumulate_c, Rget_accumulate_c(MpiCount);
 }

@@ -13,7 +13,7 @@ use super::table::Win;
 use super::target::{TargetArgs, TargetPlace};
 use super::transfer::{readable, writable};
 use crate::abi::{self, Handle};
-use crate::front::host::{LargeCount, Pointer};
+use crate::front::host::{MpiCount, Pointer};
 use crate::front::pack::Elements;
 use crate::front::state::Front;
 
@@ -119,7 +119,7 @@ unsafe extern "C" fn MPI_Fetch_and_op(
     result: Pointer,
     datatype: Handle,
     rank: c_int,
-    at: LargeCount,
+    at: MpiCount,
     op: Handle,
     win: Handle,
 ) -> c_int {
@@ -229,7 +229,7 @@ unsafe extern "C" fn MPI_Compare_and_swap(
     result: Pointer,
     datatype: Handle,
     rank: c_int,
-    at: LargeCount,
+    at: MpiCount,
     win: Handle,
 ) -> c_int {
     let to = TargetArgs { rank, displacement: at, count: 1, datatype };

@@ -10,12 +10,12 @@ use super::errors::{WindowRefusal, call};
 use super::host;
 use super::table::Win;
 use crate::abi::{Handle, windows as abi};
-use crate::front::host::{LargeCount, Pointer};
+use crate::front::host::{MpiCount, Pointer};
 
 /// # Safety
 ///
 /// The program keeps the memory until it detaches it, or frees the window.
-unsafe fn attach(win: &Win, base: Pointer, size: LargeCount) -> Result<(), WindowRefusal> {
+unsafe fn attach(win: &Win, base: Pointer, size: MpiCount) -> Result<(), WindowRefusal> {
     let Ok(length) = usize::try_from(size) else {
         return Err(WindowRefusal::Class(abi::ERR_RMA_ATTACH));
     };
@@ -45,7 +45,7 @@ fn detach(win: &Win, base: Pointer) -> Result<(), WindowRefusal> {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn MPI_Win_attach(win: Handle, base: Pointer, size: LargeCount) -> c_int {
+unsafe extern "C" fn MPI_Win_attach(win: Handle, base: Pointer, size: MpiCount) -> c_int {
     // SAFETY: the program guarantees the contract of the function in the standard.
     unsafe { call(win, |_, win| attach(win, base, size), || host::Win_attach(win, base, size)) }
 }

@@ -17,7 +17,7 @@ use crate::abi::{Handle, windows as abi};
 use crate::front::comms::Comm;
 use crate::front::errors;
 use crate::front::helper::inside_host;
-use crate::front::host::{HandleArray, LargeCount, Pointer};
+use crate::front::host::{HandlePtr, MpiCount, Pointer};
 use crate::front::state::{self, Entered, Front};
 
 /// A window of ours without a carrier.
@@ -45,7 +45,7 @@ unsafe fn make(
     (comm, unit, flavor): (Handle, Option<usize>, c_int),
     part: impl FnOnce(WindowBuilder<'_, 'static>) -> Result<Window<'static>, Error>,
     by_host: &ByHost<'_>,
-    win: HandleArray,
+    win: HandlePtr,
 ) -> c_int {
     let whole = || {
         let _helper = inside_host();
@@ -127,7 +127,7 @@ fn add(front: &Front, made: Made, handle: Handle, flavor: c_int) {
 }
 
 /// Returns the number of bytes of a part and its unit, if the host does not object to them.
-fn checked(size: LargeCount, unit: LargeCount) -> Option<(usize, usize)> {
+fn checked(size: MpiCount, unit: MpiCount) -> Option<(usize, usize)> {
     let unit = usize::try_from(unit).ok().filter(|unit| *unit > 0)?;
     Some((usize::try_from(size).ok()?, unit))
 }
@@ -143,7 +143,7 @@ macro_rules! constructors {
         = $create_host:ident, $allocate_host:ident, $share_host:ident($unit:ty);)*) => {$(
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $create(
-            base: Pointer, size: LargeCount, unit: $unit, info: Handle, comm: Handle, win: HandleArray,
+            base: Pointer, size: MpiCount, unit: $unit, info: Handle, comm: Handle, win: HandlePtr,
         ) -> c_int {
             // SAFETY: the program guarantees the contract of the function in the standard: it keeps
             // the memory until it has freed the window.
@@ -162,7 +162,7 @@ macro_rules! constructors {
 
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $allocate(
-            size: LargeCount, unit: $unit, info: Handle, comm: Handle, base: Pointer, win: HandleArray,
+            size: MpiCount, unit: $unit, info: Handle, comm: Handle, base: Pointer, win: HandlePtr,
         ) -> c_int {
             // SAFETY: the program guarantees the contract of the function in the standard.
             unsafe {
@@ -182,7 +182,7 @@ macro_rules! constructors {
 
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $share(
-            size: LargeCount, unit: $unit, info: Handle, comm: Handle, base: Pointer, win: HandleArray,
+            size: MpiCount, unit: $unit, info: Handle, comm: Handle, base: Pointer, win: HandlePtr,
         ) -> c_int {
             // SAFETY: the program guarantees the contract of the function in the standard.
             unsafe {
@@ -206,11 +206,11 @@ constructors! {
     MPI_Win_create, MPI_Win_allocate, MPI_Win_allocate_shared
         = Win_create, Win_allocate, Win_allocate_shared(c_int);
     MPI_Win_create_c, MPI_Win_allocate_c, MPI_Win_allocate_shared_c
-        = Win_create_c, Win_allocate_c, Win_allocate_shared_c(LargeCount);
+        = Win_create_c, Win_allocate_c, Win_allocate_shared_c(MpiCount);
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn MPI_Win_create_dynamic(info: Handle, comm: Handle, win: HandleArray) -> c_int {
+unsafe extern "C" fn MPI_Win_create_dynamic(info: Handle, comm: Handle, win: HandlePtr) -> c_int {
     // SAFETY: the program guarantees the contract of the function in the standard.
     unsafe {
         let create = || host::Win_create_dynamic(info, comm, win);
@@ -221,7 +221,7 @@ unsafe extern "C" fn MPI_Win_create_dynamic(info: Handle, comm: Handle, win: Han
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn MPI_Win_free(win: HandleArray) -> c_int {
+unsafe extern "C" fn MPI_Win_free(win: HandlePtr) -> c_int {
     // SAFETY: the program guarantees the contract of the function in the standard.
     unsafe {
         let found = state::enter().and_then(|front| front.windows.find(*win));

@@ -11,7 +11,7 @@ use super::errors::{WindowRefusal, call_waiting};
 use super::host;
 use super::table::{AccessEpoch, NamedGroup, Win};
 use crate::abi::{Handle, windows as abi};
-use crate::front::host::{HandleArray, Ints};
+use crate::front::host::{HandlePtr, Ints};
 
 /// Returns the promises of a call.
 #[inline]
@@ -55,7 +55,7 @@ unsafe extern "C" fn MPI_Win_fence(promise: c_int, win: Handle) -> c_int {
 static FREED: AtomicU64 = AtomicU64::new(0);
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn MPI_Group_free(group: HandleArray) -> c_int {
+unsafe extern "C" fn MPI_Group_free(group: HandlePtr) -> c_int {
     FREED.fetch_add(1, Relaxed);
     // SAFETY: the program guarantees the contract of the function in the standard.
     unsafe { crate::front::host::Group_free(group) }

@@ -4,37 +4,37 @@
 use core::ffi::{c_char, c_int};
 
 use crate::abi::Handle;
-use crate::front::host::{HandleArray, Ints, LargeCount, LargeCounts, Pointer, host_functions};
+use crate::front::host::{CountPtr, HandlePtr, Ints, MpiCount, Pointer, host_functions};
 use crate::front::libraries::HostFunction;
 
 host_functions! {
     fn Win_create(
-        base: Pointer, size: LargeCount, unit: c_int, info: Handle, comm: Handle, win: HandleArray,
+        base: Pointer, size: MpiCount, unit: c_int, info: Handle, comm: Handle, win: HandlePtr,
     );
     fn Win_create_c(
-        base: Pointer, size: LargeCount, unit: LargeCount, info: Handle, comm: Handle, win: HandleArray,
+        base: Pointer, size: MpiCount, unit: MpiCount, info: Handle, comm: Handle, win: HandlePtr,
     );
     fn Win_allocate(
-        size: LargeCount, unit: c_int, info: Handle, comm: Handle, base: Pointer, win: HandleArray,
+        size: MpiCount, unit: c_int, info: Handle, comm: Handle, base: Pointer, win: HandlePtr,
     );
     fn Win_allocate_c(
-        size: LargeCount, unit: LargeCount, info: Handle, comm: Handle, base: Pointer, win: HandleArray,
+        size: MpiCount, unit: MpiCount, info: Handle, comm: Handle, base: Pointer, win: HandlePtr,
     );
     fn Win_allocate_shared(
-        size: LargeCount, unit: c_int, info: Handle, comm: Handle, base: Pointer, win: HandleArray,
+        size: MpiCount, unit: c_int, info: Handle, comm: Handle, base: Pointer, win: HandlePtr,
     );
     fn Win_allocate_shared_c(
-        size: LargeCount, unit: LargeCount, info: Handle, comm: Handle, base: Pointer, win: HandleArray,
+        size: MpiCount, unit: MpiCount, info: Handle, comm: Handle, base: Pointer, win: HandlePtr,
     );
-    fn Win_create_dynamic(info: Handle, comm: Handle, win: HandleArray);
-    fn Win_free(win: HandleArray);
-    fn Win_attach(win: Handle, base: Pointer, size: LargeCount);
+    fn Win_create_dynamic(info: Handle, comm: Handle, win: HandlePtr);
+    fn Win_free(win: HandlePtr);
+    fn Win_attach(win: Handle, base: Pointer, size: MpiCount);
     fn Win_detach(win: Handle, base: Pointer);
     fn Win_get_attr(win: Handle, keyval: c_int, value: Pointer, flag: Ints);
-    fn Win_shared_query(win: Handle, rank: c_int, size: LargeCounts, unit: Ints, base: Pointer);
-    fn Win_shared_query_c(win: Handle, rank: c_int, size: LargeCounts, unit: LargeCounts, base: Pointer);
+    fn Win_shared_query(win: Handle, rank: c_int, size: CountPtr, unit: Ints, base: Pointer);
+    fn Win_shared_query_c(win: Handle, rank: c_int, size: CountPtr, unit: CountPtr, base: Pointer);
     fn Win_call_errhandler(win: Handle, code: c_int);
-    fn Win_get_group(win: Handle, group: HandleArray);
+    fn Win_get_group(win: Handle, group: HandlePtr);
     fn Group_size(group: Handle, size: Ints);
     fn Type_get_name(datatype: Handle, name: *mut c_char, length: Ints);
     fn Reduce_local(data: Pointer, result: Pointer, count: c_int, datatype: Handle, op: Handle);
@@ -56,79 +56,80 @@ host_functions! {
     fn Win_sync(win: Handle);
 
     fn Put(
-        data: Pointer, count: c_int, datatype: Handle, rank: c_int, at: LargeCount,
+        data: Pointer, count: c_int, datatype: Handle, rank: c_int, at: MpiCount,
         there: c_int, type_there: Handle, win: Handle,
     );
     fn Put_c(
-        data: Pointer, count: LargeCount, datatype: Handle, rank: c_int, at: LargeCount,
-        there: LargeCount, type_there: Handle, win: Handle,
+        data: Pointer, count: MpiCount, datatype: Handle, rank: c_int, at: MpiCount,
+        there: MpiCount, type_there: Handle, win: Handle,
     );
     fn Get(
-        data: Pointer, count: c_int, datatype: Handle, rank: c_int, at: LargeCount,
+        data: Pointer, count: c_int, datatype: Handle, rank: c_int, at: MpiCount,
         there: c_int, type_there: Handle, win: Handle,
     );
     fn Get_c(
-        data: Pointer, count: LargeCount, datatype: Handle, rank: c_int, at: LargeCount,
-        there: LargeCount, type_there: Handle, win: Handle,
+        data: Pointer, count: MpiCount, datatype: Handle, rank: c_int, at: MpiCount,
+        there: MpiCount, type_there: Handle, win: Handle,
     );
     fn Rput(
-        data: Pointer, count: c_int, datatype: Handle, rank: c_int, at: LargeCount,
-        there: c_int, type_there: Handle, win: Handle, request: HandleArray,
+        data: Pointer, count: c_int, datatype: Handle, rank: c_int, at: MpiCount,
+        there: c_int, type_there: Handle, win: Handle, request: HandlePtr,
     );
     fn Rput_c(
-        data: Pointer, count: LargeCount, datatype: Handle, rank: c_int, at: LargeCount,
-        there: LargeCount, type_there: Handle, win: Handle, request: HandleArray,
+        data: Pointer, count: MpiCount, datatype: Handle, rank: c_int, at: MpiCount,
+        there: MpiCount, type_there: Handle, win: Handle, request: HandlePtr,
     );
     fn Rget(
-        data: Pointer, count: c_int, datatype: Handle, rank: c_int, at: LargeCount,
-        there: c_int, type_there: Handle, win: Handle, request: HandleArray,
+        data: Pointer, count: c_int, datatype: Handle, rank: c_int, at: MpiCount,
+        there: c_int, type_there: Handle, win: Handle, request: HandlePtr,
     );
     fn Rget_c(
-        data: Pointer, count: LargeCount, datatype: Handle, rank: c_int, at: LargeCount,
-        there: LargeCount, type_there: Handle, win: Handle, request: HandleArray,
+        data: Pointer, count: MpiCount, datatype: Handle, rank: c_int, at: MpiCount,
+        there: MpiCount, type_there: Handle, win: Handle, request: HandlePtr,
     );
     fn Accumulate(
-        data: Pointer, count: c_int, datatype: Handle, rank: c_int, at: LargeCount,
+        data: Pointer, count: c_int, datatype: Handle, rank: c_int, at: MpiCount,
         there: c_int, type_there: Handle, op: Handle, win: Handle,
     );
     fn Accumulate_c(
-        data: Pointer, count: LargeCount, datatype: Handle, rank: c_int, at: LargeCount,
-        there: LargeCount, type_there: Handle, op: Handle, win: Handle,
+        data: Pointer, count: MpiCount, datatype: Handle, rank: c_int, at: MpiCount,
+        there: MpiCount, type_there: Handle, op: Handle, win: Handle,
     );
     fn Raccumulate(
-        data: Pointer, count: c_int, datatype: Handle, rank: c_int, at: LargeCount,
-        there: c_int, type_there: Handle, op: Handle, win: Handle, request: HandleArray,
+        data: Pointer, count: c_int, datatype: Handle, rank: c_int, at: MpiCount,
+        there: c_int, type_there: Handle, op: Handle, win: Handle, request: HandlePtr,
     );
     fn Raccumulate_c(
-        data: Pointer, count: LargeCount, datatype: Handle, rank: c_int, at: LargeCount,
-        there: LargeCount, type_there: Handle, op: Handle, win: Handle, request: HandleArray,
+        data: Pointer, count: MpiCount, datatype: Handle, rank: c_int, at: MpiCount,
+        there: MpiCount, type_there: Handle, op: Handle, win: Handle, request: HandlePtr,
     );
     fn Get_accumulate(
         data: Pointer, count: c_int, datatype: Handle,
-        result: Pointer, results: c_int, result_type: Handle, rank: c_int, at: LargeCount,
+        result: Pointer, results: c_int, result_type: Handle, rank: c_int, at: MpiCount,
         there: c_int, type_there: Handle, op: Handle, win: Handle,
     );
     fn Get_accumulate_c(
-        data: Pointer, count: LargeCount, datatype: Handle,
-        result: Pointer, results: LargeCount, result_type: Handle, rank: c_int, at: LargeCount,
-        there: LargeCount, type_there: Handle, op: Handle, win: Handle,
+        data: Pointer, count: MpiCount, datatype: Handle,
+        result: Pointer, results: MpiCount, result_type: Handle, rank: c_int, at: MpiCount,
+        there: MpiCount, type_there: Handle, op: Handle, win: Handle,
     );
     fn Rget_accumulate(
         data: Pointer, count: c_int, datatype: Handle,
-        result: Pointer, results: c_int, result_type: Handle, rank: c_int, at: LargeCount,
-        there: c_int, type_there: Handle, op: Handle, win: Handle, request: HandleArray,
+        result: Pointer, results: c_int, result_type: Handle, rank: c_int, at: MpiCount,
+        there: c_int, type_there: Handle, op: Handle, win: Handle, request: HandlePtr,
     );
     fn Rget_accumulate_c(
-        data: Pointer, count: LargeCount, datatype: Handle,
-        result: Pointer, results: LargeCount, result_type: Handle, rank: c_int, at: LargeCount,
-        there: LargeCount, type_there: Handle, op: Handle, win: Handle, request: HandleArray,
+        data: Pointer, count: MpiCount, datatype: Handle,
+        result: Pointer, results: MpiCount, result_type: Handle, rank: c_int, at: MpiCount,
+        there: MpiCount, type_there: Handle, op: Handle, win: Handle, request: HandlePtr,
     );
     fn Fetch_and_op(
-        data: Pointer, result: Pointer, datatype: Handle, rank: c_int, at: LargeCount, op: Handle,
+        data: Pointer, result: Pointer, datatype: Handle, rank: c_int, at: MpiCount, op: Handle,
         win: Handle,
     );
     fn Compare_and_swap(
-        data: Pointer, compare: Pointer, result: Pointer, datatype: Handle, rank: c_int, at: LargeCount,
+        data: Pointer, compare: Pointer, result: Pointer, datatype: Handle, rank: c_int,
+        at: MpiCount,
         win: Handle,
     );
 }

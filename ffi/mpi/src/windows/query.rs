@@ -6,7 +6,7 @@ use super::errors::{WindowRefusal, call};
 use super::host;
 use super::table::Win;
 use crate::abi::{ERR_RANK, Handle, PROC_NULL, windows as abi};
-use crate::front::host::{Ints, LargeCount, LargeCounts, Pointer};
+use crate::front::host::{CountPtr, Ints, MpiCount, Pointer};
 use crate::front::state;
 
 /// The base, size and unit are the carrier's, over the same memory.
@@ -61,13 +61,13 @@ macro_rules! queries {
     ($($name:ident = $host:ident($unit:ty);)*) => {$(
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name(
-            win: Handle, rank: c_int, size: LargeCounts, unit: *mut $unit, base: Pointer,
+            win: Handle, rank: c_int, size: CountPtr, unit: *mut $unit, base: Pointer,
         ) -> c_int {
             // SAFETY: the program guarantees the contract of the function in the standard.
             unsafe {
                 let answer = |win: &Win| {
                     let (length, width, at) = query(win, rank)?;
-                    size.write(length as LargeCount);
+                    size.write(length as MpiCount);
                     unit.write(width as $unit);
                     base.cast::<*mut c_void>().write(at);
                     Ok(())
@@ -80,5 +80,5 @@ macro_rules! queries {
 
 queries! {
     MPI_Win_shared_query = Win_shared_query(c_int);
-    MPI_Win_shared_query_c = Win_shared_query_c(LargeCount);
+    MPI_Win_shared_query_c = Win_shared_query_c(MpiCount);
 }

@@ -12,7 +12,7 @@ use super::table::Win;
 use super::target::{TargetArgs, TargetPlace};
 use crate::abi::{self, Handle};
 use crate::front::complete::count_host_start;
-use crate::front::host::{HandleArray, LargeCount, Pointer};
+use crate::front::host::{HandlePtr, MpiCount, Pointer};
 use crate::front::pack::{Elements, MessageMemory};
 use crate::front::requests::RequestTable;
 use crate::front::state::Front;
@@ -178,7 +178,7 @@ fn get_slices(
 /// # Safety
 ///
 /// The program passes the place of a request.
-pub(super) unsafe fn give_done(request: HandleArray) -> Result<(), WindowRefusal> {
+pub(super) unsafe fn give_done(request: HandlePtr) -> Result<(), WindowRefusal> {
     // SAFETY: the caller guarantees it (contract of `give_done`).
     unsafe { request.write(RequestTable::done()) };
     Ok(())
@@ -189,7 +189,7 @@ macro_rules! transfers {
     ($($name:ident, $rname:ident = $host:ident, $rhost:ident($count:ty) by $act:ident;)*) => {$(
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name(
-            data: Pointer, count: $count, datatype: Handle, rank: c_int, at: LargeCount,
+            data: Pointer, count: $count, datatype: Handle, rank: c_int, at: MpiCount,
             there: $count, type_there: Handle, win: Handle,
         ) -> c_int {
             let origin = Elements::new(data, count.into(), datatype);
@@ -208,8 +208,8 @@ macro_rules! transfers {
 
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $rname(
-            data: Pointer, count: $count, datatype: Handle, rank: c_int, at: LargeCount,
-            there: $count, type_there: Handle, win: Handle, request: HandleArray,
+            data: Pointer, count: $count, datatype: Handle, rank: c_int, at: MpiCount,
+            there: $count, type_there: Handle, win: Handle, request: HandlePtr,
         ) -> c_int {
             let origin = Elements::new(data, count.into(), datatype);
             let to = TargetArgs {
@@ -237,7 +237,7 @@ macro_rules! transfers {
 
 transfers! {
     MPI_Put, MPI_Rput = Put, Rput(c_int) by put;
-    MPI_Put_c, MPI_Rput_c = Put_c, Rput_c(LargeCount) by put;
+    MPI_Put_c, MPI_Rput_c = Put_c, Rput_c(MpiCount) by put;
     MPI_Get, MPI_Rget = Get, Rget(c_int) by get;
-    MPI_Get_c, MPI_Rget_c = Get_c, Rget_c(LargeCount) by get;
+    MPI_Get_c, MPI_Rget_c = Get_c, Rget_c(MpiCount) by get;
 }

@@ -9,7 +9,7 @@ use strait_core::layout::{Call, SendState};
 
 use super::clues::clues;
 use super::graph::{Activity, WaitCause};
-use super::view::{JobView, RankView};
+use super::view::{JobView, SeenRank};
 
 /// Returns the text about a job.
 pub(crate) fn text(view: &JobView) -> String {
@@ -234,7 +234,7 @@ pub(super) fn list(ranks: &[u32]) -> String {
 
 /// Returns what a rank does, in one line.
 fn line(view: &JobView, rank: u32) -> String {
-    let RankView { seen, activity, is_still, .. } = &view.ranks[rank as usize];
+    let SeenRank { seen, activity, is_still, .. } = &view.ranks[rank as usize];
     let ago = |since_ns: u64| Duration::from_nanos(view.now_ns.saturating_sub(since_ns));
     let what = match activity {
         Activity::Waits { wait, since_ns } => {
@@ -302,8 +302,8 @@ pub(super) fn json(view: &JobView) -> Value {
     })
 }
 
-fn json_rank(view: &JobView, rank: &RankView) -> Value {
-    let RankView { seen, activity, is_still, .. } = rank;
+fn json_rank(view: &JobView, rank: &SeenRank) -> Value {
+    let SeenRank { seen, activity, is_still, .. } = rank;
     let mut value = json!({
         "rank": seen.rank,
         "pid": seen.pid,

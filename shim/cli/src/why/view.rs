@@ -11,7 +11,7 @@ use super::graph::{Activity, Judgement, judge};
 
 /// A rank as two looks show it.
 #[derive(Clone, Debug)]
-pub(crate) struct RankView {
+pub(crate) struct SeenRank {
     pub(crate) seen: ObservedRank,
     pub(crate) activity: Activity,
     /// Whether it was in the same wait at both looks.
@@ -25,7 +25,7 @@ pub(crate) struct RankView {
 pub(crate) struct JobView {
     pub(crate) id: u64,
     pub(crate) nodes: usize,
-    pub(crate) ranks: Vec<RankView>,
+    pub(crate) ranks: Vec<SeenRank>,
     pub(crate) judgement: Judgement,
     /// Time of the second look, in nanoseconds of the monotonic clock.
     pub(crate) now_ns: u64,
@@ -56,14 +56,14 @@ impl JobView {
     }
 
     fn of(id: u64, nodes: usize, first: &[ObservedRank], second: &[ObservedRank]) -> Self {
-        let ranks: Vec<RankView> = second
+        let ranks: Vec<SeenRank> = second
             .iter()
             .zip(first)
             .map(|(seen, before)| {
                 let activity = activity(seen);
                 let is_same = activity == self::activity(before);
                 let is_still = is_same && has_looked(before, seen);
-                RankView { seen: *seen, activity, is_still, threads: Vec::new() }
+                SeenRank { seen: *seen, activity, is_still, threads: Vec::new() }
             })
             .collect();
         // A rank that changed between the looks acts.
@@ -105,7 +105,7 @@ fn has_looked(before: &ObservedRank, after: &ObservedRank) -> bool {
 
 /// Returns whether the activity of a rank may be used against it: it lasted from the first look to
 /// the second, and the rank looks for what it waits for but finds nothing.
-const fn is_sure(rank: &RankView) -> bool {
+const fn is_sure(rank: &SeenRank) -> bool {
     let has_nothing = !rank.seen.has_packets || !matches!(rank.activity, Activity::Waits { .. });
     rank.is_still && has_nothing
 }

@@ -51,7 +51,7 @@ enum Ending {
 
 /// A source of events that `poll` found ready.
 #[derive(Clone, Copy, Debug)]
-enum Source {
+enum OutputSource {
     Signals,
     Exit(usize),
     Boot(usize),
@@ -137,7 +137,7 @@ impl Job {
     }
 
     /// Waits for events and returns their sources.
-    fn ready(&self) -> Result<Vec<Source>, LaunchError> {
+    fn ready(&self) -> Result<Vec<OutputSource>, LaunchError> {
         let mut sources = Vec::new();
         let mut fds = Vec::new();
         let mut watch = |source, fd| {
@@ -145,24 +145,24 @@ impl Job {
             fds.push(PollFd::from_borrowed_fd(fd, PollFlags::IN));
         };
         if let Some(signals) = &self.signals {
-            watch(Source::Signals, signals.as_fd());
+            watch(OutputSource::Signals, signals.as_fd());
         }
         for (at, rank) in self.ranks.iter().enumerate().filter(|(_, rank)| rank.is_running()) {
             // Outputs come before the exit: the last output of a rank is read before the rank is
             // reaped.
             for (pipe, output) in rank.outputs.iter().enumerate() {
                 if let Some(output) = output {
-                    watch(Source::Output(at, pipe), output.fd());
+                    watch(OutputSource::Output(at, pipe), output.fd());
                 }
             }
             if let Some(greeter) = &rank.greeter {
-                watch(Source::Boot(at), greeter.socket().as_fd());
+                watch(OutputSource::Boot(at), greeter.socket().as_fd());
             }
             if let Some(socket) = self.space.socket(at as u32) {
-                watch(Source::Pmi(at), socket.as_fd());
+                watch(OutputSource::Pmi(at), socket.as_fd());
             }
             if let Some(pidfd) = rank.pidfd() {
-                watch(Source::Exit(at), pidfd.as_fd());
+                watch(OutputSource::Exit(at), pidfd.as_fd());
             }
         }
         let unwatched = || {
@@ -186,16 +186,16 @@ impl Job {
         if found.is_empty() {
             // The poll found nothing, so all output of the ranks has been read.
             let ended = unwatched().filter(|(_, rank)| rank.has_ended());
-            found.extend(ended.map(|(at, _)| Source::Exit(at)));
+            found.extend(ended.map(|(at, _)| OutputSource::Exit(at)));
         }
         Ok(found)
     }
 
-    fn handle(&mut self, source: Source) -> Result<(), LaunchError> {
+    fn handle(&mut self, source: OutputSource) -> Result<(), LaunchError> {
         match source {
-            Source::Signals => self.forward(),
-            Source::Exit(at) => return self.reap(at),
-            Source::Boot(at) => {
+            OutputSource::Signals => self.forward(),
+            OutputSource::Exit(at) => return self.reap(at),
+            OutputSource::Boot(at) => {
                 let map = &self.maps[self.nodes.node_of(at as u32).unwrap_or(0) as usize];
                 let nodes = self.nodes.count();
                 let greeter = &mut self.ranks[at].greeter;
@@ -205,12 +205,12 @@ impl Job {
                     *greeter = None;
                 }
             }
-            Source::Pmi(at) => {
+            OutputSource::Pmi(at) => {
                 if let Said::Abort { code } = self.space.hear(at as u32) {
                     self.abort(at, code);
                 }
             }
-            Source::Output(at, pipe) => {
+            OutputSource::Output(at, pipe) => {
                 let output = &mut self.ranks[at].outputs[pipe];
                 if let Some(open) = output
                     && !open.pass_on()

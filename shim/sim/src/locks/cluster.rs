@@ -9,11 +9,11 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use strait::LockDesign;
 use strait_core::lock::{LockRequest, WordAccess};
 
-use super::state::{Answer, AskedAccess, Asker, Costs, Lock, LockEvent, LockState, Word};
+use super::state::{Answer, AskedAccess, Asker, Costs, Lock, LockEvent, PlayedState, Word};
 use crate::Wire;
 
 pub(crate) struct Cluster {
-    state: Mutex<LockState>,
+    state: Mutex<PlayedState>,
     turns: Vec<Condvar>,
 }
 
@@ -21,7 +21,7 @@ impl Cluster {
     /// Creates ranks on these nodes, each with `windows` windows.
     pub(crate) fn new(costs: Costs, design: LockDesign, nodes: Vec<u32>, windows: u32) -> Self {
         let turns = nodes.iter().map(|_| Condvar::new()).collect();
-        let state = LockState::new(costs, design, nodes, windows);
+        let state = PlayedState::new(costs, design, nodes, windows);
         Self { state: Mutex::new(state), turns }
     }
 
@@ -29,7 +29,7 @@ impl Cluster {
     pub(crate) fn play<R: Send>(
         self,
         part: impl Fn(&ClusterRank<'_>) -> R + Sync,
-    ) -> (Vec<R>, LockState) {
+    ) -> (Vec<R>, PlayedState) {
         let ranks = 0..self.turns.len() as u32;
         let results = std::thread::scope(|scope| {
             let start = |rank| {
@@ -51,7 +51,7 @@ impl Cluster {
         (results, self.state.into_inner().unwrap())
     }
 
-    fn tell(&self, state: &LockState) {
+    fn tell(&self, state: &PlayedState) {
         match state.turn {
             Some(rank) => self.turns[rank as usize].notify_one(),
             // Nothing is under way any more, so a rank that still waits does so for ever.
@@ -80,7 +80,7 @@ pub(crate) struct ClusterRank<'a> {
 }
 
 impl ClusterRank<'_> {
-    pub(crate) fn state(&self) -> MutexGuard<'_, LockState> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, PlayedState> {
         self.cluster.state.lock().unwrap()
     }
 
@@ -93,15 +93,16 @@ impl ClusterRank<'_> {
     }
 
     /// Waits for this rank's turn.
-    fn wait<'a>(&self, state: MutexGuard<'a, LockState>) -> MutexGuard<'a, LockState> {
+    fn wait<'a>(&self, state: MutexGuard<'a, PlayedState>) -> MutexGuard<'a, PlayedState> {
         let own = &self.cluster.turns[self.rank as usize];
-        let is_anothers = |state: &mut LockState| state.turn.is_some_and(|turn| turn != self.rank);
+        let is_anothers =
+            |state: &mut PlayedState| state.turn.is_some_and(|turn| turn != self.rank);
         let state = own.wait_while(state, is_anothers).unwrap();
         assert_eq!(state.turn, Some(self.rank), "ranks wait, and nothing is under way");
         state
     }
 
-    fn pass<'a>(&self, mut state: MutexGuard<'a, LockState>) -> MutexGuard<'a, LockState> {
+    fn pass<'a>(&self, mut state: MutexGuard<'a, PlayedState>) -> MutexGuard<'a, PlayedState> {
         state.hand_over();
         if state.turn != Some(self.rank) {
             self.cluster.tell(&state);

@@ -147,7 +147,7 @@ pub(super) struct WordLine {
     pub(super) free: u64,
 }
 
-pub(crate) struct LockState {
+pub(crate) struct PlayedState {
     pub(crate) costs: Costs,
     pub(crate) design: LockDesign,
     /// The node of each rank.
@@ -173,7 +173,7 @@ pub(crate) struct LockState {
     pub(crate) messages: Vec<u64>,
 }
 
-impl LockState {
+impl PlayedState {
     pub(super) fn new(costs: Costs, design: LockDesign, nodes: Vec<u32>, windows: u32) -> Self {
         let ranks = nodes.len();
         let mut state = Self {

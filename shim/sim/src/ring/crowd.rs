@@ -7,7 +7,7 @@ use strait_core::hca::{
 use strait_core::ring::{Design, LinkConfig};
 
 use super::pair::Simulated;
-use crate::{Block, Device, Fabric, Mesh, Model, Step};
+use crate::{Block, Mesh, Model, SimDevice, SimFabric, Step};
 
 /// Bytes of a message, and messages of a burst.
 const BYTES: usize = 64 << 10;
@@ -21,7 +21,7 @@ const BURST: usize = 16;
 /// When a request fails.
 #[must_use]
 pub fn crowd_by_writes(origins: u32) -> f64 {
-    let fabric = Fabric::new(1, origins + 1, Model::of_2004());
+    let fabric = SimFabric::new(1, origins + 1, Model::of_2004());
     let mut target = fabric.device(0);
     let memory = Block::new(BYTES * origins as usize);
     // SAFETY: the block is dropped with the devices, after which nothing happens on the fabric.
@@ -29,7 +29,7 @@ pub fn crowd_by_writes(origins: u32) -> f64 {
     let region = region.expect("a region");
     let mut all: Vec<_> = (1..=origins)
         .map(|rank| {
-            let mut origin = Origin::new(&fabric, rank);
+            let mut origin = CrowdOrigin::new(&fabric, rank);
             let (connection, address) = target.open(rank).expect("a connection");
             connect(&mut target, connection, &origin.address);
             connect(&mut origin.device, origin.connection, &address);
@@ -56,7 +56,7 @@ pub fn crowd_by_writes(origins: u32) -> f64 {
 /// When a link fails.
 #[must_use]
 pub fn crowd_by_messages(origins: u32, design: Design) -> f64 {
-    let fabric = Fabric::new(1, origins + 1, Model::of_2004());
+    let fabric = SimFabric::new(1, origins + 1, Model::of_2004());
     let config = LinkConfig::new(design);
     let mut mesh = Mesh::new(Simulated(fabric.clone()), origins + 1, config);
     let whole = BYTES * BURST;
@@ -105,13 +105,13 @@ fn rate(origins: u32, time: u64) -> f64 {
     (origins as usize * BURST * BYTES) as f64 * 1e3 / time as f64
 }
 
-fn connect(device: &mut Device, connection: Connection, address: &Address) {
+fn connect(device: &mut SimDevice, connection: Connection, address: &Address) {
     while device.connect(connection, address).expect("a peer") == Readiness::Pending {}
 }
 
 /// A rank that writes a burst.
-struct Origin {
-    device: Device,
+struct CrowdOrigin {
+    device: SimDevice,
     connection: Connection,
     address: Address,
     memory: Block,
@@ -120,8 +120,8 @@ struct Origin {
     done: usize,
 }
 
-impl Origin {
-    fn new(fabric: &Fabric, rank: u32) -> Self {
+impl CrowdOrigin {
+    fn new(fabric: &SimFabric, rank: u32) -> Self {
         let mut device = fabric.device(rank);
         let memory = Block::new(BYTES);
         // SAFETY: the block is dropped with the device, after which nothing happens on the fabric.

@@ -8,16 +8,16 @@ mod reads;
 
 use strait_core::ring::{Design, LinkConfig};
 
-use super::{Fabric, Model, Step};
-use pair::Pair;
-use raw::Raw;
+use super::{Model, SimFabric, Step};
+use pair::RingPair;
+use raw::RawPair;
 
 pub use crowd::{crowd_by_messages, crowd_by_writes};
 pub use reads::{BareRequest, bare_bandwidth};
 
 /// The next operation of a rank, with the length of its message in bytes.
 #[derive(Clone, Copy, Debug)]
-enum Op {
+enum RingWork {
     Put(usize),
     Get(usize),
 }
@@ -26,14 +26,14 @@ enum Op {
 trait Play {
     /// Continues `op` as far as possible now. Returns `None` if it made no progress, and
     /// `Some(true)` if it is complete.
-    fn go_on(&mut self, rank: u32, op: Op, next: Option<Op>) -> Option<bool>;
+    fn go_on(&mut self, rank: u32, op: RingWork, next: Option<RingWork>) -> Option<bool>;
 
     /// Takes completions, and after the last operation does the remaining work. Returns `None` if
     /// it made no progress, and `Some(true)` if all work is complete.
     fn settle(&mut self, rank: u32) -> Option<bool>;
 
     /// Plays both ranks' operations and returns their time in nanoseconds.
-    fn play(&mut self, fabric: &Fabric, ops: [&[Op]; 2]) -> u64 {
+    fn play(&mut self, fabric: &SimFabric, ops: [&[RingWork]; 2]) -> u64 {
         let mut at = [0; 2];
         fabric.play(|rank| {
             let (ops, at) = (ops[rank as usize], &mut at[rank as usize]);
@@ -56,21 +56,21 @@ trait Play {
 }
 
 /// Returns the one-way time of a message of `bytes` in nanoseconds: half of a round trip.
-fn latency(play: &mut impl Play, fabric: &Fabric, bytes: usize) -> f64 {
+fn latency(play: &mut impl Play, fabric: &SimFabric, bytes: usize) -> f64 {
     let rounds = if bytes < 4096 { 100 } else { 2 };
-    let lead = [Op::Put(bytes), Op::Get(bytes)].repeat(rounds);
-    let follow = [Op::Get(bytes), Op::Put(bytes)].repeat(rounds);
+    let lead = [RingWork::Put(bytes), RingWork::Get(bytes)].repeat(rounds);
+    let follow = [RingWork::Get(bytes), RingWork::Put(bytes)].repeat(rounds);
     play.play(fabric, [&lead, &follow]) as f64 / (2 * rounds) as f64
 }
 
 /// Returns the bandwidth in megabytes per second, with windows of messages in one direction, each
 /// window answered by a byte.
-fn bandwidth(play: &mut impl Play, fabric: &Fabric, bytes: usize) -> f64 {
+fn bandwidth(play: &mut impl Play, fabric: &SimFabric, bytes: usize) -> f64 {
     let window = ((4 << 20) / bytes).clamp(1, 64);
-    let mut lead = vec![Op::Put(bytes); window];
-    lead.push(Op::Get(1));
-    let mut follow = vec![Op::Get(bytes); window];
-    follow.push(Op::Put(1));
+    let mut lead = vec![RingWork::Put(bytes); window];
+    lead.push(RingWork::Get(1));
+    let mut follow = vec![RingWork::Get(bytes); window];
+    follow.push(RingWork::Put(1));
     let time = play.play(fabric, [&lead, &follow]);
     (window * bytes) as f64 * 1e3 / time as f64
 }
@@ -85,7 +85,7 @@ pub struct Rates {
 }
 
 impl Rates {
-    fn of(play: &mut impl Play, fabric: &Fabric, bytes: usize) -> Self {
+    fn of(play: &mut impl Play, fabric: &SimFabric, bytes: usize) -> Self {
         let latency_us = latency(play, fabric, bytes) / 1e3;
         Self { latency_us, bandwidth_mb_s: bandwidth(play, fabric, bytes) }
     }
@@ -93,8 +93,8 @@ impl Rates {
     /// Plays bare RDMA writes of `bytes` bytes.
     #[must_use]
     pub fn of_bare_writes(bytes: usize) -> Self {
-        let fabric = Fabric::new(1, 2, Model::of_2004());
-        Self::of(&mut Raw::new(&fabric, bytes), &fabric, bytes)
+        let fabric = SimFabric::new(1, 2, Model::of_2004());
+        Self::of(&mut RawPair::new(&fabric, bytes), &fabric, bytes)
     }
 
     /// Plays a link with this configuration. `ordered_bytes`: whether the cards write the bytes of
@@ -109,8 +109,8 @@ impl Rates {
     /// Plays a link between cards of this model.
     #[must_use]
     pub fn of_model(model: Model, config: LinkConfig, bytes: usize) -> Self {
-        let fabric = Fabric::new(1, 2, model);
-        Self::of(&mut Pair::new(fabric.clone(), config), &fabric, bytes)
+        let fabric = SimFabric::new(1, 2, model);
+        Self::of(&mut RingPair::new(fabric.clone(), config), &fabric, bytes)
     }
 
     /// Plays each design, in the order of the paper.

@@ -2,17 +2,17 @@
 
 use strait_core::ring::LinkConfig;
 
-use super::{Op, Play};
-use crate::{Device, Fabric, Mesh, Rig};
+use super::{Play, RingWork};
+use crate::{Mesh, Rig, SimDevice, SimFabric};
 
 /// A link, and the bytes of the message under way at each of its ends.
-pub(super) struct Pair {
+pub(super) struct RingPair {
     mesh: Mesh<Simulated>,
-    sides: [Side; 2],
+    sides: [PairSide; 2],
 }
 
 #[derive(Default)]
-struct Side {
+struct PairSide {
     out: Vec<u8>,
     arrived: Vec<u8>,
     /// Bytes of the message that are done.
@@ -22,12 +22,12 @@ struct Side {
 }
 
 /// The devices of a fabric, as a rig.
-pub(super) struct Simulated(pub(super) Fabric);
+pub(super) struct Simulated(pub(super) SimFabric);
 
 impl Rig for Simulated {
-    type Device = Device;
+    type Device = SimDevice;
 
-    fn device(&self, rank: u32) -> Device {
+    fn device(&self, rank: u32) -> SimDevice {
         self.0.device(rank)
     }
 
@@ -36,25 +36,25 @@ impl Rig for Simulated {
     }
 }
 
-impl Pair {
-    pub(super) fn new(fabric: Fabric, config: LinkConfig) -> Self {
+impl RingPair {
+    pub(super) fn new(fabric: SimFabric, config: LinkConfig) -> Self {
         Self { mesh: Mesh::new(Simulated(fabric), 2, config), sides: Default::default() }
     }
 }
 
-impl Play for Pair {
-    fn go_on(&mut self, rank: u32, op: Op, _next: Option<Op>) -> Option<bool> {
+impl Play for RingPair {
+    fn go_on(&mut self, rank: u32, op: RingWork, _next: Option<RingWork>) -> Option<bool> {
         let polled = self.mesh.poll(rank);
         let side = &mut self.sides[rank as usize];
         let (bytes, length) = match op {
-            Op::Put(length) => {
+            RingWork::Put(length) => {
                 if side.done == 0 {
                     side.out.clear();
                     side.out.resize(length, side.messages[0] as u8);
                 }
                 (self.mesh.put((rank, 1 - rank), &side.out[side.done..], &[]), length)
             }
-            Op::Get(length) => {
+            RingWork::Get(length) => {
                 side.arrived.resize(length, !0);
                 (self.mesh.get((1 - rank, rank), &mut side.arrived[side.done..], &[]), length)
             }
@@ -64,7 +64,7 @@ impl Play for Pair {
         let done = side.done == length;
         if done {
             side.done = 0;
-            let got = matches!(op, Op::Get(_));
+            let got = matches!(op, RingWork::Get(_));
             let number = &mut side.messages[usize::from(got)];
             let right = !got || side.arrived == vec![*number as u8; length];
             assert!(right, "message {number} arrived damaged");

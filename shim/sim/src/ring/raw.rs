@@ -8,8 +8,8 @@ use strait_core::hca::{
 };
 use strait_core::ring::Counter;
 
-use super::{Op, Play};
-use crate::{Block, Device, Fabric};
+use super::{Play, RingWork};
+use crate::{Block, SimDevice, SimFabric};
 
 /// Number of messages that have a source word for their number.
 const MESSAGES: usize = 1024;
@@ -19,10 +19,10 @@ const MESSAGES: usize = 1024;
 const BYTES: usize = 8 * (MESSAGES + 1);
 
 /// A connection with memory for a message and its number at both ends.
-pub(super) struct Raw([Side; 2]);
+pub(super) struct RawPair([RawSide; 2]);
 
-struct Side {
-    device: Device,
+struct RawSide {
+    device: SimDevice,
     connection: Connection,
     memory: Block,
     region: Region,
@@ -31,8 +31,8 @@ struct Side {
     awaited: u64,
 }
 
-impl Raw {
-    pub(super) fn new(fabric: &Fabric, bytes: usize) -> Self {
+impl RawPair {
+    pub(super) fn new(fabric: &SimFabric, bytes: usize) -> Self {
         let opened = [0, 1].map(|rank| {
             let mut device = fabric.device(rank);
             let memory = Block::new(BYTES + bytes);
@@ -49,15 +49,15 @@ impl Raw {
         let mut peer = 2;
         Self(opened.map(|(mut device, connection, _, memory, region)| {
             peer -= 1;
-            let connect = |device: &mut Device| device.connect(connection, &addresses[peer]);
+            let connect = |device: &mut SimDevice| device.connect(connection, &addresses[peer]);
             while connect(&mut device).expect("a peer") == Readiness::Pending {}
             let far = RemoteAddress { address: regions[peer].base, key: regions[peer].remote_key };
-            Side { device, connection, memory, region, far, sent: 0, awaited: 0 }
+            RawSide { device, connection, memory, region, far, sent: 0, awaited: 0 }
         }))
     }
 }
 
-impl Side {
+impl RawSide {
     fn at(&self, offset: usize) -> NonNull<u8> {
         // SAFETY: the block has these bytes.
         unsafe { self.memory.base().add(offset) }
@@ -79,13 +79,13 @@ impl Side {
     }
 }
 
-impl Play for Raw {
-    fn go_on(&mut self, rank: u32, op: Op, next: Option<Op>) -> Option<bool> {
+impl Play for RawPair {
+    fn go_on(&mut self, rank: u32, op: RingWork, next: Option<RingWork>) -> Option<bool> {
         self.settle(rank);
         let side = &mut self.0[rank as usize];
         match (op, next) {
-            (Op::Put(length), next) => {
-                let is_last = !matches!(next, Some(Op::Put(_)));
+            (RingWork::Put(length), next) => {
+                let is_last = !matches!(next, Some(RingWork::Put(_)));
                 if length > 8 || !is_last {
                     side.write(BYTES, BYTES, length);
                 }
@@ -98,8 +98,8 @@ impl Play for Raw {
                 }
                 Some(true)
             }
-            (Op::Get(_), Some(Op::Get(_))) => Some(true),
-            (Op::Get(_), _) => {
+            (RingWork::Get(_), Some(RingWork::Get(_))) => Some(true),
+            (RingWork::Get(_), _) => {
                 // SAFETY: the word lies in the block, aligned, and a device writes it.
                 let arrived = unsafe { side.at(0).cast::<Counter>().as_ref() }.read();
                 let done = arrived > side.awaited;

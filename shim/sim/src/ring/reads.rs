@@ -7,7 +7,7 @@ use strait_core::hca::{
     WorkRequest,
 };
 
-use crate::{Block, Device, Fabric, Model, Step};
+use crate::{Block, Model, SimDevice, SimFabric, Step};
 
 /// The kind of request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -27,11 +27,11 @@ pub enum BareRequest {
 #[must_use]
 pub fn bare_bandwidth(kind: BareRequest, bytes: usize) -> f64 {
     let burst = ((4 << 20) / bytes).clamp(1, 64);
-    let fabric = Fabric::new(1, 2, Model::of_2004());
-    let mut sides = [0, 1].map(|rank| Side::new(&fabric, rank, bytes));
+    let fabric = SimFabric::new(1, 2, Model::of_2004());
+    let mut sides = [0, 1].map(|rank| ReadSide::new(&fabric, rank, bytes));
     let addresses = sides.each_ref().map(|side| side.address);
     for (side, peer) in sides.iter_mut().zip([1, 0]) {
-        let connect = |side: &mut Side| side.device.connect(side.connection, &addresses[peer]);
+        let connect = |side: &mut ReadSide| side.device.connect(side.connection, &addresses[peer]);
         while connect(side).expect("a peer") == Readiness::Pending {}
     }
     let far = &sides[1];
@@ -57,16 +57,16 @@ pub fn bare_bandwidth(kind: BareRequest, bytes: usize) -> f64 {
     (burst * bytes) as f64 * 1e3 / time as f64
 }
 
-struct Side {
-    device: Device,
+struct ReadSide {
+    device: SimDevice,
     connection: Connection,
     address: strait_core::hca::Address,
     memory: Block,
     region: Region,
 }
 
-impl Side {
-    fn new(fabric: &Fabric, rank: u32, bytes: usize) -> Self {
+impl ReadSide {
+    fn new(fabric: &SimFabric, rank: u32, bytes: usize) -> Self {
         let mut device = fabric.device(rank);
         let memory = Block::new(bytes);
         // SAFETY: the block is dropped with the device, after which nothing happens on the fabric.

@@ -17,13 +17,13 @@ use strait_core::rma::{
 use super::work::Work;
 use super::{Kind, Spot, part_length};
 use strait_sim::Block as Memory;
-use strait_sim::{Device, Fabric};
+use strait_sim::{SimDevice, SimFabric};
 
 /// A member and its remaining work.
 pub(super) struct Member {
     pub(super) place: u32,
     pub(super) kind: Kind,
-    pub(super) device: Device,
+    pub(super) device: SimDevice,
     /// The lanes by place, including the one of this member to itself.
     pub(super) lanes: Vec<Lane>,
     pub(super) spots: Vec<Spot>,
@@ -51,17 +51,17 @@ pub(super) struct Member {
 /// The lanes of a member, for its handler.
 struct Ways<'a> {
     lanes: &'a mut [Lane],
-    device: &'a mut Device,
+    device: &'a mut SimDevice,
 }
 
 impl LaneAccess for Ways<'_> {
     type Name = usize;
-    type Device = Device;
+    type Device = SimDevice;
 
     fn on<R>(
         &mut self,
         lane: usize,
-        act: impl FnOnce(&mut Lane, &mut Device) -> Result<R, LaneError>,
+        act: impl FnOnce(&mut Lane, &mut SimDevice) -> Result<R, LaneError>,
     ) -> Result<R, LaneError> {
         act(&mut self.lanes[lane], self.device)
     }
@@ -73,7 +73,7 @@ impl LaneAccess for Ways<'_> {
 
 impl Member {
     /// Creates the connected members of a window, `per_node` on a node.
-    pub(super) fn all(fabric: &Fabric, ranks: u32, per_node: u32, kind: Kind) -> Vec<Self> {
+    pub(super) fn all(fabric: &SimFabric, ranks: u32, per_node: u32, kind: Kind) -> Vec<Self> {
         let (mut members, mut spots, mut addresses) = (Vec::new(), Vec::new(), Vec::new());
         for place in 0..ranks {
             let (member, spot, ends) = Self::open(fabric.device(place), place, ranks, kind);
@@ -93,7 +93,12 @@ impl Member {
 
     /// Creates a member with open lanes. Returns it, the description that others need (without its
     /// node), and the addresses of the lanes.
-    fn open(mut device: Device, place: u32, ranks: u32, kind: Kind) -> (Self, Spot, Vec<Address>) {
+    fn open(
+        mut device: SimDevice,
+        place: u32,
+        ranks: u32,
+        kind: Kind,
+    ) -> (Self, Spot, Vec<Address>) {
         let members = ranks as usize;
         let operand_buffers = AmMemory { members }.bytes();
         let memory = [
@@ -274,7 +279,7 @@ impl Member {
     }
 
     /// Returns a lane and the device.
-    pub(super) fn lane(&mut self, target: u32) -> (&mut Lane, &mut Device) {
+    pub(super) fn lane(&mut self, target: u32) -> (&mut Lane, &mut SimDevice) {
         (&mut self.lanes[target as usize], &mut self.device)
     }
 

@@ -23,7 +23,7 @@ use super::play::judge;
 use crate::payload;
 use change::{Act, Change};
 use member::Member;
-use strait_sim::{Fabric, Model};
+use strait_sim::{Model, SimFabric};
 use work::Work;
 
 /// The result of a step: `Some(true)` at the end, and `None` if nothing can be done now.
@@ -80,7 +80,7 @@ const fn part_length(ranks: u32) -> usize {
 
 /// A job of one window.
 struct Job {
-    fabric: Fabric,
+    fabric: SimFabric,
     members: Vec<Member>,
     rng: Rng,
 }
@@ -102,7 +102,7 @@ impl Job {
             model.capabilities.acknowledged = false;
         }
         let per_node = rng.u32(1..3);
-        let fabric = Fabric::new(seed, ranks, model);
+        let fabric = SimFabric::new(seed, ranks, model);
         let members = Member::all(&fabric, ranks, per_node, kind);
         Self { fabric, members, rng }
     }

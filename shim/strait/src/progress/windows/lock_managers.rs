@@ -120,8 +120,8 @@ impl WindowLockManagers {
             .map_or(Ok(()), |lock_manager| lock_manager.take_in(source, message))
     }
 
-    /// Returns the next message and its source. A message of another length than [`PackedLockMessage`] is
-    /// corrupt.
+    /// Returns the next message and its source. A message of another length than
+    /// [`PackedLockMessage`] is corrupt.
     fn hear(&mut self, engine: &mut ShmEngine) -> Result<Option<ReceivedWords>, ProgressError> {
         loop {
             let (outcome, packed) = match self.arriving.take() {

@@ -9,7 +9,7 @@ use std::time::Instant;
 use clap::{Args, ValueEnum};
 use strait::{Endpoint, Op, Rank, Rendezvous, wait_all};
 
-use super::options::{self, MessageOptions};
+use super::options::{self, RendezvousOptions};
 use super::rtrs::{self, RtrCounts};
 use super::setting;
 use super::work::ExchangeWork;
@@ -32,7 +32,7 @@ const RATIOS: [f64; 6] = [4.0, 2.0, 1.0, 0.8, 0.5, 0.2];
 #[derive(Args, Debug)]
 pub(crate) struct ExchangeBench {
     #[command(flatten)]
-    messages: MessageOptions,
+    messages: RendezvousOptions,
     /// Orders of an iteration's calls
     #[arg(long, value_enum, value_name = "LIST", value_delimiter = ',')]
     #[arg(default_values_t = ExchangeModel::ALL)]

@@ -12,7 +12,7 @@ use clap::Args;
 use strait::raw::ANY_SOURCE;
 use strait::{Endpoint, Op, Rank, Rendezvous, wait_all};
 
-use super::options::{self, MessageOptions};
+use super::options::{self, RendezvousOptions};
 use super::rtrs::{self, RtrCounts};
 use super::setting;
 use super::work::ExchangeWork;
@@ -29,7 +29,7 @@ use crate::measure::stats::{self, SampleSummary};
 #[derive(Args, Debug)]
 pub(crate) struct KernelsBench {
     #[command(flatten)]
-    messages: MessageOptions,
+    messages: RendezvousOptions,
 }
 
 impl KernelsBench {

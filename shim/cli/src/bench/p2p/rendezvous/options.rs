@@ -12,7 +12,7 @@ use crate::bench::options::{Common, asked_or, parse_bytes};
 const SLOWER: u32 = 8;
 
 #[derive(Args, Debug)]
-pub(super) struct MessageOptions {
+pub(super) struct RendezvousOptions {
     /// Sizes of messages, such as 32K,1M
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_bytes)]
     bytes: Vec<usize>,
@@ -20,7 +20,7 @@ pub(super) struct MessageOptions {
     pub(super) common: Common,
 }
 
-impl MessageOptions {
+impl RendezvousOptions {
     /// Returns the requested sizes, or else the paper's.
     pub(super) fn sizes(&self, paper: impl IntoIterator<Item = usize>) -> Vec<usize> {
         asked_or(&self.bytes, paper)

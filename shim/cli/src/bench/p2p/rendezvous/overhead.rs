@@ -14,7 +14,7 @@ use clap::Args;
 use strait::{Rendezvous, Tuning};
 
 use super::message::{MessageSide, RendezvousPair, Roles};
-use super::options::{self, MessageOptions};
+use super::options::{self, RendezvousOptions};
 use super::setting;
 use crate::bench::benchmark::Benchmark;
 use crate::bench::options::Common;
@@ -30,7 +30,7 @@ use crate::measure::stats;
 #[derive(Args, Debug)]
 pub(crate) struct OverheadBench {
     #[command(flatten)]
-    messages: MessageOptions,
+    messages: RendezvousOptions,
 }
 
 impl OverheadBench {

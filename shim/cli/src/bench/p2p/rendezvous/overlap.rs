@@ -16,7 +16,7 @@ use strait::Rendezvous;
 
 use super::bare::{self, Bare};
 use super::message::{Passed, RendezvousPair, Roles};
-use super::options::{self, MessageOptions};
+use super::options::{self, RendezvousOptions};
 use super::setting;
 use crate::bench::benchmark::Benchmark;
 use crate::bench::options::Common;
@@ -32,7 +32,7 @@ use crate::measure::stats::{self, SampleSummary, time};
 #[derive(Args, Debug)]
 pub(crate) struct OverlapBench {
     #[command(flatten)]
-    messages: MessageOptions,
+    messages: RendezvousOptions,
 }
 
 impl OverlapBench {

@@ -11,7 +11,7 @@ use clap::Args;
 
 use super::bare::Bare;
 use super::message::{Passed, RendezvousPair, Roles};
-use super::options::{self, MessageOptions};
+use super::options::{self, RendezvousOptions};
 use super::overlap::{RUNGS, climb, longest, times, ways};
 use crate::bench::benchmark::Benchmark;
 use crate::bench::options::Common;
@@ -25,7 +25,7 @@ use crate::measure::stats::{self, SampleSummary, time};
 #[derive(Args, Debug)]
 pub(crate) struct ProgressBench {
     #[command(flatten)]
-    messages: MessageOptions,
+    messages: RendezvousOptions,
 }
 
 impl ProgressBench {
