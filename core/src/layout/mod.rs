@@ -12,6 +12,7 @@ mod counters;
 mod events;
 mod faults;
 mod header;
+mod page;
 mod plan;
 mod plan_error;
 mod rank_block;
@@ -28,6 +29,7 @@ pub use counters::{Count, PairCounters};
 pub use events::{EVENTS, Event, EventKind, EventRing};
 pub use faults::{FaultRecord, Truncation};
 pub use header::{AttachError, LAYOUT_VERSION, MAGIC, SegmentHeader};
+pub use page::PAGE;
 pub use plan::{BARRIER_SLOTS, DESCRIPTORS_PER_RANK, HUGE_PAGE, SegmentConfig, SegmentPlan};
 pub use plan_error::PlanError;
 pub use rank_block::{Life, Liveness, RankBlock};
@@ -35,6 +37,3 @@ pub use rank_record::RankRecord;
 pub use segment::Segment;
 pub use wait_details::{DetailRecord, RankSet, RequestWait, UnexpectedHead, UnexpectedSummary};
 pub use waiting::{Call, SendState, Unreadable, Wait, WaitRecord, Waited};
-
-/// Size of the pages in which segment memory is backed on demand, in bytes.
-pub const PAGE: usize = 4096;

@@ -23,11 +23,8 @@ pub use windows::RawWindow;
 
 mod collective;
 mod requests;
+mod sealed;
 mod windows;
-
-mod sealed {
-    pub trait Sealed {}
-}
 
 impl sealed::Sealed for Endpoint<'_> {}
 

@@ -4,13 +4,15 @@ use core::ffi::c_int;
 
 use strait::Op;
 
+use super::basic::is_typed;
 use super::combine::Combination;
-use super::errors::{WindowRefusal, call};
+use super::errors::call;
 use super::host;
 use super::ops::{PredefinedOp, operation};
+use super::refusal::WindowRefusal;
 use super::table::Win;
 use super::target::TargetArgs;
-use super::transfer::{give_done, is_typed, readable, same_length, writable};
+use super::transfer::{give_done, readable, same_length, writable};
 use crate::abi::{self, Handle};
 use crate::front::complete::count_host_start;
 use crate::front::host::{HandlePtr, MpiCount, Pointer};

@@ -6,9 +6,10 @@ use strait::{Error, Integer, Number, Op, WindowError};
 
 use super::basic::{BasicType, Kind, by_kind};
 use super::combine::Combination;
-use super::errors::{WindowRefusal, call};
+use super::errors::call;
 use super::host;
 use super::ops::{PredefinedOp, operation};
+use super::refusal::WindowRefusal;
 use super::table::Win;
 use super::target::{TargetArgs, TargetPlace};
 use super::transfer::{readable, writable};

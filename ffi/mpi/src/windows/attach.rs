@@ -6,8 +6,9 @@ use core::ptr::NonNull;
 use strait::WindowError;
 use strait::raw::RawWindow as _;
 
-use super::errors::{WindowRefusal, call};
+use super::errors::call;
 use super::host;
+use super::refusal::WindowRefusal;
 use super::table::Win;
 use crate::abi::{Handle, windows as abi};
 use crate::front::host::{MpiCount, Pointer};

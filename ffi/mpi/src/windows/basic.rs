@@ -5,9 +5,8 @@ use core::cell::RefCell;
 use core::ffi::c_int;
 use std::collections::HashMap;
 
-use super::errors::WindowRefusal;
 use super::host;
-use super::transfer::is_typed;
+use super::refusal::WindowRefusal;
 use crate::abi::{self, Handle};
 use crate::front::state::Front;
 use crate::front::types::basic::{Leaf, leaf};
@@ -90,6 +89,12 @@ impl BasicCache {
         self.all.borrow_mut().insert(handle, found);
         Ok(found)
     }
+}
+
+/// Returns whether the program passes a buffer of no type.
+pub(super) fn is_typed(datatype: Handle) -> Result<(), WindowRefusal> {
+    let is_none = datatype == abi::windows::datatype_null();
+    if is_none { Err(WindowRefusal::Class(abi::windows::ERR_TYPE)) } else { Ok(()) }
 }
 
 /// Returns the kind of a predefined type.

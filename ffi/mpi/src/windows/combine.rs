@@ -6,9 +6,9 @@ use strait::bytemuck::{self, cast_slice_mut};
 use strait::{Error, Number, Op, WindowError};
 
 use super::basic::{BasicType, Kind, by_kind};
-use super::errors::WindowRefusal;
 use super::host;
 use super::ops::PredefinedOp;
+use super::refusal::WindowRefusal;
 use super::table::Win;
 use super::target::TargetPlace;
 use super::transfer::shape;

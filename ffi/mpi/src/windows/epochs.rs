@@ -7,8 +7,9 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use strait::Assert;
 
-use super::errors::{WindowRefusal, call_waiting};
+use super::errors::call_waiting;
 use super::host;
+use super::refusal::WindowRefusal;
 use super::table::{AccessEpoch, NamedGroup, Win};
 use crate::abi::{Handle, windows as abi};
 use crate::front::host::{HandlePtr, Ints};

@@ -7,43 +7,12 @@ use strait::{Error, WindowError};
 
 use super::host;
 use super::pause::Waiting;
+use super::refusal::WindowRefusal;
 use super::table::Win;
 use crate::abi::{Handle, windows as abi};
 use crate::front::errors;
 use crate::front::helper::inside_host;
-use crate::front::pack::ElementsRefused;
 use crate::front::state::{self, Front};
-
-/// The reason why a call did nothing, or failed.
-#[derive(Debug)]
-pub(crate) enum WindowRefusal {
-    /// An error of this class.
-    Class(c_int),
-    /// A function of the host failed, and has reported it.
-    Reported(c_int),
-    Failed(Error),
-}
-
-impl From<Error> for WindowRefusal {
-    fn from(error: Error) -> Self {
-        Self::Failed(error)
-    }
-}
-
-impl From<WindowError> for WindowRefusal {
-    fn from(error: WindowError) -> Self {
-        Self::Failed(error.into())
-    }
-}
-
-impl From<ElementsRefused> for WindowRefusal {
-    fn from(refused: ElementsRefused) -> Self {
-        match refused {
-            ElementsRefused::Argument(class) => Self::Class(class),
-            ElementsRefused::Reported(code) => Self::Reported(code),
-        }
-    }
-}
 
 /// Returns the host's class of an error of a window.
 const fn class(error: WindowError) -> Option<c_int> {

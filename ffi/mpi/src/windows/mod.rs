@@ -22,6 +22,7 @@ mod ops;
 mod passive;
 mod pause;
 mod query;
+mod refusal;
 mod table;
 mod target;
 mod transfer;

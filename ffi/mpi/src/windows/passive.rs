@@ -5,8 +5,9 @@ use core::ffi::c_int;
 use strait::LockType;
 
 use super::epochs::{in_order, promises};
-use super::errors::{WindowRefusal, call_waiting};
+use super::errors::call_waiting;
 use super::host;
+use super::refusal::WindowRefusal;
 use super::table::{AccessEpoch, Win};
 use crate::abi::{ERR_RANK, Handle, PROC_NULL, windows as abi};
 

@@ -2,8 +2,9 @@
 
 use core::ffi::{c_int, c_void};
 
-use super::errors::{WindowRefusal, call};
+use super::errors::call;
 use super::host;
+use super::refusal::WindowRefusal;
 use super::table::Win;
 use crate::abi::{ERR_RANK, Handle, PROC_NULL, windows as abi};
 use crate::front::host::{CountPtr, Ints, MpiCount, Pointer};

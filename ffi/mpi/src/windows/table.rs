@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use strait::Window;
 
 use super::basic::BasicCache;
-use super::errors::WindowRefusal;
+use super::refusal::WindowRefusal;
 use crate::abi::{Handle, windows as abi};
 
 /// What a window's program may do now.

@@ -4,7 +4,7 @@ use core::ffi::c_int;
 
 use strait::ByteRun;
 
-use super::errors::WindowRefusal;
+use super::refusal::WindowRefusal;
 use super::table::Win;
 use crate::abi::{ERR_COUNT, Handle, windows as abi};
 use crate::front::state::Front;

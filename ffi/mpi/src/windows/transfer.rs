@@ -6,8 +6,10 @@ use std::io::{IoSlice, IoSliceMut};
 use strait::raw::Part;
 use strait::{Shape, WindowError};
 
-use super::errors::{WindowRefusal, call};
+use super::basic::is_typed;
+use super::errors::call;
 use super::host;
+use super::refusal::WindowRefusal;
 use super::table::Win;
 use super::target::{TargetArgs, TargetPlace};
 use crate::abi::{self, Handle};
@@ -35,12 +37,6 @@ pub(super) unsafe fn writable<'a>(part: Part) -> &'a mut [u8] {
 
 pub(super) fn same_length(origin: usize, other: usize) -> Result<(), WindowRefusal> {
     if origin == other { Ok(()) } else { Err(WindowError::Lengths { origin, other }.into()) }
-}
-
-/// Returns whether the program passes a buffer of no type.
-pub(super) fn is_typed(datatype: Handle) -> Result<(), WindowRefusal> {
-    let is_none = datatype == abi::windows::datatype_null();
-    if is_none { Err(WindowRefusal::Class(abi::windows::ERR_TYPE)) } else { Ok(()) }
 }
 
 /// # Safety

@@ -1,6 +1,8 @@
 //! Collective operations without borrows, on bytes.
 
-use super::{Part, sealed};
+use strait_core::buffer::Part;
+
+use super::sealed;
 use crate::{Error, Group};
 
 pub use crate::collective::raw::RawBlocks;

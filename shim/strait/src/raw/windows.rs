@@ -2,7 +2,10 @@
 
 use core::ptr::NonNull;
 
-use super::{Part, Unscoped, sealed};
+use strait_core::buffer::Part;
+
+use super::sealed;
+use crate::unscoped::Unscoped;
 use crate::{Attached, Error, Window};
 
 impl sealed::Sealed for Window<'_> {}

@@ -6,8 +6,6 @@ use bytemuck::{AnyBitPattern, NoUninit};
 use clap::ValueEnum;
 use strait::{Endpoint, Error, Op, wait_all};
 
-use super::{cg, ep, is, mg};
-
 /// The tag of the kernels' messages.
 const TAG: u32 = 1;
 
@@ -31,18 +29,6 @@ pub(super) enum NpbClass {
     S,
     #[value(name = "W")]
     W,
-}
-
-impl NpbKernel {
-    /// Runs the kernel with all ranks. Every rank returns the same outcome.
-    pub(super) fn run(self, peers: &Peers<'_>, class: NpbClass) -> Result<KernelOutcome, Error> {
-        match self {
-            Self::Is => is::run(peers, class),
-            Self::Cg => cg::run(peers, class),
-            Self::Mg => mg::run(peers, class),
-            Self::Ep => ep::run(peers, class),
-        }
-    }
 }
 
 impl fmt::Display for NpbKernel {
