@@ -152,6 +152,7 @@ mod budget;
 mod bypass;
 mod cells;
 mod copy_ring;
+mod credit_seen;
 mod deferred_send;
 mod delivery;
 mod descriptors;
@@ -171,6 +172,7 @@ mod message;
 mod negotiation;
 mod network;
 mod observed;
+mod observers;
 mod offers;
 mod outbound;
 mod outbox;
@@ -201,9 +203,11 @@ mod started;
 mod straight_receive;
 #[cfg(test)]
 mod testing;
+mod ticket;
 mod tickets;
 mod transfer;
 mod transfers;
+mod truncation;
 mod tuning;
 mod unexpected;
 mod unexpected_budget;
@@ -222,7 +226,7 @@ pub use request::{
 pub use rtrs::Rtrs;
 pub use short_receive::{Bypass, Want};
 pub use started::{LineRoom, Mark, Received, ReceivedShort, Sent, SentShort};
-pub use tickets::{Ticket, Ticketed};
+pub use ticket::{Ticket, Ticketed};
 pub use tuning::{LINES_FIRST, Tuning};
 
 use crate::layout::Segment;

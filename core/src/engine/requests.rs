@@ -3,7 +3,7 @@
 use core::ptr::NonNull;
 
 use super::request::{OutgoingMessage, RequestState};
-use super::tickets::{LENT, Ticket};
+use super::ticket::{LENT, Ticket};
 use super::wait_list::WaitList;
 use super::{Outcome, Owner, Status};
 use crate::memory::{Memory, OutOfMemory, Slab};

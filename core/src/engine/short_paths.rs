@@ -8,7 +8,7 @@ use core::ops::RangeInclusive;
 use core::ptr::NonNull;
 
 use super::LineRoom;
-use super::line_room::CreditSeen;
+use super::credit_seen::CreditSeen;
 use crate::layout::Segment;
 use crate::shm::{Baton, FastboxReceiver, FastboxSender, LineMessage};
 use crate::wire::{Corrupt, Key, KindLength, MORE_PER_LINE, PacketKind, SHORT_MAX, Sequence};

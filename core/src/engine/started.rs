@@ -1,6 +1,6 @@
 //! The results of operations that started.
 
-use super::observed::truncated;
+use super::truncation::truncated;
 use super::{Fault, Outcome, RequestId, Status};
 use crate::layout::Segment;
 

@@ -8,12 +8,12 @@
 //! Only numbers without gaps are gathered. What lies in a gap would be read and written back, and
 //! another member may put there at the same time.
 
+use core::ops::Range;
+
 use strait_core::reduce::Op;
 use strait_core::rma::{SLOT, STRIPE};
 
-use super::Window;
-use super::part::WindowPart;
-use crate::{Error, Number};
+use crate::Number;
 
 /// Largest number of bytes of operands that wait.
 const OPERANDS_MAX: usize = 4 * SLOT;
@@ -42,8 +42,17 @@ struct Gathered {
 type ApplyFunction = fn(Op, &mut [u8], &[u8]);
 
 impl GatheredAccumulates {
+    pub(super) const fn is_empty(&self) -> bool {
+        self.operations.is_empty()
+    }
+
+    /// Returns the bytes of the part that all accumulates change.
+    pub(super) const fn range(&self) -> Range<usize> {
+        self.start..self.end
+    }
+
     /// Returns whether an accumulate can wait together with the others.
-    fn has_room_for(&self, offset: usize, length: usize) -> bool {
+    pub(super) fn has_room_for(&self, offset: usize, length: usize) -> bool {
         let (start, end) = (self.start.min(offset), self.end.max(offset + length));
         self.operations.is_empty()
             || (offset <= self.end
@@ -53,7 +62,7 @@ impl GatheredAccumulates {
                 && self.operands.len() + length <= OPERANDS_MAX)
     }
 
-    fn add<T: Number>(&mut self, offset: usize, operands: &[T], op: Op) {
+    pub(super) fn add<T: Number>(&mut self, offset: usize, operands: &[T], op: Op) {
         let operands: &[u8] = bytemuck::must_cast_slice(operands);
         let length = operands.len();
         (self.start, self.end) = if self.operations.is_empty() {
@@ -66,7 +75,7 @@ impl GatheredAccumulates {
     }
 
     /// Combines the bytes of the part, from `start` to `end`, with all operands.
-    fn apply(&self, numbers: &mut [u8]) {
+    pub(super) fn apply(&self, numbers: &mut [u8]) {
         let mut operands = &self.operands[..];
         for Gathered { offset, length, op, apply } in &self.operations {
             let (now, later) = operands.split_at(*length);
@@ -84,42 +93,6 @@ fn apply<T: Number>(op: Op, numbers: &mut [u8], operands: &[u8]) {
         let before: T = bytemuck::pod_read_unaligned(number);
         let after = function(before, bytemuck::pod_read_unaligned(operand));
         number.copy_from_slice(bytemuck::bytes_of(&after));
-    }
-}
-
-impl Window<'_> {
-    /// Keeps an accumulate of consecutive numbers in one stripe until the next synchronisation, if
-    /// the device takes the lock for it and it is short. Returns false if it was not kept.
-    pub(super) fn gather<T: Number>(
-        &self,
-        part: &WindowPart,
-        offset: usize,
-        operands: &[T],
-        op: Op,
-    ) -> Result<bool, Error> {
-        let length = size_of_val(operands);
-        let is_by_device = part.remote.is_some() && self.block_for_locks(part).is_none();
-        if !is_by_device || part.is_dynamic || length == 0 || length > SLOT / 4 {
-            return Ok(false);
-        }
-        if !part.gathered.borrow().has_room_for(offset, length) {
-            self.carry_out_gathered(part)?;
-        }
-        part.gathered.borrow_mut().add(offset, operands, op);
-        Ok(true)
-    }
-
-    /// Carries out the gathered accumulates to a part.
-    pub(super) fn carry_out_gathered(&self, part: &WindowPart) -> Result<(), Error> {
-        if part.gathered.borrow().operations.is_empty() {
-            return Ok(());
-        }
-        // They are taken out first, so the change below finds none.
-        let gathered = part.gathered.take();
-        let length = gathered.end - gathered.start;
-        self.change_locked_remote(part, gathered.start, length, |numbers: &mut [u8]| {
-            gathered.apply(numbers);
-        })
     }
 }
 

@@ -22,6 +22,7 @@ mod epoch;
 pub(crate) mod epochs;
 mod exchange;
 pub(crate) mod expose;
+mod gather;
 mod gathered;
 mod internode;
 pub(crate) mod local;
@@ -37,6 +38,7 @@ mod remote;
 mod request;
 mod send_recv;
 mod started;
+mod started_transfers;
 mod stripes;
 mod words;
 

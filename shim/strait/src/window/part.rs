@@ -8,7 +8,7 @@ use strait_core::rma::{AmSender, WindowBlock};
 use strait_platform::Rank;
 
 use super::gathered::GatheredAccumulates;
-use super::started::StartedTransfers;
+use super::started_transfers::StartedTransfers;
 use crate::network::LaneId;
 
 /// The part of one member, with the state of this member's access to it.

@@ -14,16 +14,8 @@ use strait_core::sync::{Step, reached};
 
 use super::Window;
 use super::part::{PartAccess, RemoteMember, WindowPart};
+use super::started_transfers::StartedTransfers;
 use crate::Error;
-
-/// What this member has started at one part and not completed yet.
-#[derive(Debug, Default)]
-pub(super) struct StartedTransfers {
-    /// The last request that accesses memory of the caller; 0 when there is none.
-    last: u64,
-    /// The registrations, each with the last request that uses it, in order.
-    regions: Vec<(u64, Region)>,
-}
 
 impl Window<'_> {
     /// Does the work of [`crate::raw::RawWindow::start_put`].
