@@ -161,7 +161,7 @@ fn free(front: &Front, slot: u32) {
     match front.requests.take(slot) {
         Some(RequestEntry::One(operation)) => front.requests.adopt(operation),
         Some(RequestEntry::Pair(pair)) => {
-            pair.into_iter().for_each(|half| front.requests.adopt(half))
+            pair.into_iter().for_each(|half| front.requests.adopt(half));
         }
         Some(RequestEntry::Persistent(persistent)) => {
             persistent.into_active().into_iter().for_each(|active| front.requests.adopt(active));
