@@ -243,6 +243,10 @@ impl Mcs {
                 EMPTY => self.first(),
                 before => match other(before, self.place, self.members) {
                     Some(before) => McsState::Linking(before),
+                    // This member gave up an earlier attempt because of a death.
+                    None if before == name(self.place) && (0..self.members).any(is_gone) => {
+                        self.close(BROKEN)
+                    }
                     None => self.close(before),
                 },
             },
@@ -451,5 +455,29 @@ impl McsRelease {
         if let Release::WaitingForLink = self.at {
             self.at = if lost { Release::LookingWhoIsLast } else { Release::LookingAtOwnFlag };
         }
+    }
+}
+
+#[cfg(all(test, not(strait_loom)))]
+mod tests {
+    use super::*;
+    use crate::lock::LockWord;
+
+    /// Lets member 3 of 5 ask for a lock whose word has the value `found`.
+    fn ask(found: u64, is_gone: impl Fn(u32) -> bool) -> McsStep {
+        let (lock, other) = (LockWord::new(found), LockWord::new(EMPTY));
+        let mut member = Mcs::new(LockType::Exclusive, 3, 5, true);
+        loop {
+            let McsStep::Access(word, op) = member.step() else { return member.step() };
+            let word = if word == McsWord::Lock { &lock } else { &other };
+            member.handle(word.access(op), &is_gone);
+        }
+    }
+
+    #[test]
+    fn an_attempt_that_a_death_ended_breaks_the_lock_and_does_not_pass_for_damage() {
+        assert_eq!(ask(name(3), |member| member == 1), McsStep::Broken);
+        assert_eq!(ask(name(3), |_| false), McsStep::Corrupt(name(3)));
+        assert_eq!(ask(name(5), |member| member == 1), McsStep::Corrupt(name(5)));
     }
 }
