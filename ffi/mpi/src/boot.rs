@@ -6,6 +6,7 @@ use core::ptr::null_mut;
 use strait::hca::DeviceChoice;
 use strait::{ErrorKind, World};
 
+use super::base::Base;
 use super::comms::{Comm, CommTable};
 use super::host::{self, HandlePtr, Ints, Pointer};
 use super::state::{self, Front};
@@ -126,14 +127,13 @@ fn open(mut world: World, private: Handle) {
         comms: CommTable::new(all, own),
         requests: Default::default(),
         messages: Default::default(),
-        types: Default::default(),
         host_open: Default::default(),
         standing: standing_receive(private).into(),
         private,
         codes: Default::default(),
         windows: Default::default(),
         accumulate_locks: Default::default(),
-        world,
+        base: Base { types: Default::default(), world },
     });
     front.types.prepare();
     front.accumulate_locks.open(&front.world);

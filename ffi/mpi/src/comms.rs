@@ -3,7 +3,6 @@
 //! A communicator that is not in the table is the host's: an intercommunicator, one of a session,
 //! one with a process that is not in `MPI_COMM_WORLD`, or one that the host made for itself.
 
-use crate::front::shared::Shared;
 use core::cell::{Cell, RefCell};
 use core::ffi::c_int;
 use std::collections::{HashMap, HashSet};
@@ -11,6 +10,7 @@ use std::collections::{HashMap, HashSet};
 use strait::{Endpoint, Group, World};
 
 use crate::abi::{self, Handle};
+use crate::front::shared::Shared;
 
 /// A communicator of ours.
 pub(crate) struct Comm {

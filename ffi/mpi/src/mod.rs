@@ -9,6 +9,7 @@
 //! each of them.
 
 mod attach;
+mod base;
 mod blocking;
 mod boot;
 mod buffered;
@@ -22,10 +23,12 @@ mod fortran;
 mod helper;
 mod host;
 mod libraries;
+mod messages;
 mod objects;
 mod operation;
 mod pack;
 mod persistent;
+mod persistent_request;
 mod probe;
 mod progress;
 mod recv;

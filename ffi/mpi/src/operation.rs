@@ -1,15 +1,15 @@
 //! Operations of Strait that the program has started.
 
-use crate::front::shared::Shared;
 use core::ffi::c_int;
 
 use strait::raw::{Matched, RawEndpoint as _, RawWorld as _, Unscoped};
 use strait::{ANY_TAG, Error, Status};
 
+use super::base::Base;
 use super::comms::Comm;
 use super::pack::{Elements, ElementsRefused, MessageMemory};
-use super::state::Front;
 use crate::abi;
+use crate::front::shared::Shared;
 
 /// How a send is over.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -124,7 +124,7 @@ impl StartedOperation {
     ///
     /// The elements stay valid and unchanged until the operation is over, or `mode` is buffered.
     pub(crate) unsafe fn send(
-        front: &Front,
+        base: &Base,
         comm: &Shared<Comm>,
         mode: SendForm,
         args: &MessageArgs,
@@ -133,13 +133,13 @@ impl StartedOperation {
         if args.tag < 0 {
             return Err(ElementsRefused::Argument(abi::ERR_TAG).into());
         }
-        let (endpoint, tag) = (comm.endpoint(&front.world), args.tag as u32);
+        let (endpoint, tag) = (comm.endpoint(&base.world), args.tag as u32);
         // SAFETY: the elements are valid (contract of `send`). The memory of the message is kept
         // with the operation, and its lists do not move.
         unsafe {
             let mut memory = match mode {
-                SendForm::Buffered => MessageMemory::Packed(args.elements.copied(front)?),
-                _ => args.elements.memory(front, true)?,
+                SendForm::Buffered => MessageMemory::Packed(args.elements.copied(&base.types)?),
+                _ => args.elements.memory(&base.types, true)?,
             };
             let is_synchronous = mode == SendForm::Synchronous;
             let unscoped = match &mut memory {
@@ -166,17 +166,17 @@ impl StartedOperation {
     ///
     /// The elements stay valid, and nothing else accesses them, until the operation is over.
     pub(crate) unsafe fn recv(
-        front: &Front,
+        base: &Base,
         comm: &Shared<Comm>,
         args: &MessageArgs,
     ) -> Result<Self, NotStarted> {
         let peer = source(comm, args.peer).ok_or(ElementsRefused::Argument(abi::ERR_RANK))?;
         let tag = wanted_tag(args.tag).ok_or(ElementsRefused::Argument(abi::ERR_TAG))?;
-        let endpoint = comm.endpoint(&front.world);
+        let endpoint = comm.endpoint(&base.world);
         // SAFETY: the elements are valid (contract of `recv`). The memory of the message is kept
         // with the operation, and its lists do not move.
         unsafe {
-            let mut memory = args.elements.memory(front, false)?;
+            let mut memory = args.elements.memory(&base.types, false)?;
             let unscoped = match &mut memory {
                 MessageMemory::Whole(part) => endpoint.begin_recv(*part, peer, tag)?,
                 MessageMemory::Parts(parts) => endpoint.begin_recv_vectored(parts, peer, tag)?,
@@ -192,16 +192,16 @@ impl StartedOperation {
     ///
     /// The caller guarantees the contract of [`StartedOperation::recv`].
     pub(crate) unsafe fn mrecv(
-        front: &Front,
+        base: &Base,
         comm: &Shared<Comm>,
         matched: &Matched,
         elements: &Elements,
     ) -> Result<Self, NotStarted> {
-        let world = &front.world;
+        let world = &base.world;
         // SAFETY: the elements are valid (contract of `mrecv`). The memory of the message is kept
         // with the operation, and its lists do not move.
         unsafe {
-            let mut memory = elements.memory(front, false)?;
+            let mut memory = elements.memory(&base.types, false)?;
             let unscoped = match &mut memory {
                 MessageMemory::Whole(part) => world.begin_mrecv(matched, *part)?,
                 MessageMemory::Parts(parts) => world.begin_mrecv_vectored(matched, parts)?,
@@ -227,8 +227,8 @@ impl StartedOperation {
 
     /// Returns whether the operation is over. Makes no progress.
     #[inline]
-    pub(crate) fn look(&mut self, front: &Front) -> bool {
-        self.unscoped.is_over() || self.unscoped.look(&front.world)
+    pub(crate) fn look(&mut self, base: &Base) -> bool {
+        self.unscoped.is_over() || self.unscoped.look(&base.world)
     }
 
     /// Returns what an operation that is over reports, and writes a message that was received

@@ -1,14 +1,14 @@
 //! The memory of a message: the program's buffer as it is, its parts, or a packed copy.
 
-use crate::front::shared::Shared;
 use core::ptr::NonNull;
 
 use strait::raw::Part;
 
 use super::flat::FlatType;
 use super::host::Pointer;
-use super::state::Front;
+use super::types::TypeCache;
 use crate::abi::{self, Handle};
+use crate::front::shared::Shared;
 
 /// Mean length in bytes from which on runs are sent where they are. Shorter ones are packed.
 const LONG_RUN: usize = 1024;
@@ -63,8 +63,13 @@ fn part(address: usize, length: usize) -> Part {
 
 /// Returns the bytes of elements without gaps, if they are known to have none.
 #[inline(always)]
-pub(crate) fn whole(front: &Front, base: Pointer, count: i64, datatype: Handle) -> Option<Part> {
-    let size = front.types.known_size(datatype)?;
+pub(crate) fn whole(
+    types: &TypeCache,
+    base: Pointer,
+    count: i64,
+    datatype: Handle,
+) -> Option<Part> {
+    let size = types.known_size(datatype)?;
     let length = usize::try_from(count).ok()?.checked_mul(size)?;
     match NonNull::new(base.cast()) {
         Some(base) => Some(Part { base, length }),
@@ -80,21 +85,21 @@ impl Elements {
     }
 
     /// Keeps the flat datatype, so that the program may free the handle.
-    pub(crate) fn hold(&mut self, front: &Front) -> Result<(), ElementsRefused> {
-        self.held = Some(self.flat(front)?);
+    pub(crate) fn hold(&mut self, types: &TypeCache) -> Result<(), ElementsRefused> {
+        self.held = Some(self.flat(types)?);
         Ok(())
     }
 
-    fn flat(&self, front: &Front) -> Result<Shared<FlatType>, ElementsRefused> {
+    fn flat(&self, types: &TypeCache) -> Result<Shared<FlatType>, ElementsRefused> {
         match &self.held {
             Some(flat) => Ok(Shared::clone(flat)),
-            None => front.types.find(self.datatype).map_err(ElementsRefused::Reported),
+            None => types.find(self.datatype).map_err(ElementsRefused::Reported),
         }
     }
 
     /// Returns the bytes of elements without gaps, if they are known to have none.
-    pub(crate) fn whole(&self, front: &Front) -> Option<Part> {
-        whole(front, self.base, self.count, self.datatype)
+    pub(crate) fn whole(&self, types: &TypeCache) -> Option<Part> {
+        whole(types, self.base, self.count, self.datatype)
     }
 
     /// Returns the memory to send from: `is_sent`; or to receive into.
@@ -104,17 +109,17 @@ impl Elements {
     /// The elements of a send can be read.
     pub(crate) unsafe fn memory(
         &self,
-        front: &Front,
+        types: &TypeCache,
         is_sent: bool,
     ) -> Result<MessageMemory, ElementsRefused> {
         if self.held.is_none()
-            && let Some(part) = self.whole(front)
+            && let Some(part) = self.whole(types)
         {
             return Ok(MessageMemory::Whole(part));
         }
         let count =
             usize::try_from(self.count).map_err(|_| ElementsRefused::Argument(abi::ERR_COUNT))?;
-        let flat = self.flat(front)?;
+        let flat = self.flat(types)?;
         let base = self.base.expose_provenance();
         let bytes =
             count.checked_mul(flat.size).ok_or(ElementsRefused::Argument(abi::ERR_COUNT))?;
@@ -150,10 +155,13 @@ impl Elements {
     /// # Safety
     ///
     /// The elements can be read.
-    pub(crate) unsafe fn copied(&self, front: &Front) -> Result<Box<PackedCopy>, ElementsRefused> {
+    pub(crate) unsafe fn copied(
+        &self,
+        types: &TypeCache,
+    ) -> Result<Box<PackedCopy>, ElementsRefused> {
         let count =
             usize::try_from(self.count).map_err(|_| ElementsRefused::Argument(abi::ERR_COUNT))?;
-        let flat = self.flat(front)?;
+        let flat = self.flat(types)?;
         let bytes =
             count.checked_mul(flat.size).ok_or(ElementsRefused::Argument(abi::ERR_COUNT))?;
         let base = self.base.expose_provenance();

@@ -1,115 +1,16 @@
 //! Persistent requests (MPI-5.0 §3.9).
 
-use crate::front::shared::Shared;
 use core::ffi::c_int;
 
 use super::comms::Comm;
 use super::host::{self, HandlePtr, MpiCount, Pointer};
-use super::operation::{Finished, MessageArgs, NotStarted, SendForm, StartedOperation};
+use super::operation::{MessageArgs, SendForm};
 use super::pack::{Elements, ElementsRefused};
-use super::requests::{RequestEntry, RequestView};
+use super::persistent_request::Persistent;
+use super::requests::RequestEntry;
 use super::state::{self, Entered, Front};
 use super::{complete, errors};
 use crate::abi::{self, Handle};
-
-/// The arguments of an operation that the program starts again and again.
-pub(crate) struct Persistent {
-    args: MessageArgs,
-    /// `None`: a receive.
-    mode: Option<SendForm>,
-    comm: Shared<Comm>,
-    state: PersistentState,
-}
-
-enum PersistentState {
-    Inactive,
-    /// Started with `PROC_NULL`, or sent at once.
-    Done(Finished),
-    Active(StartedOperation),
-}
-
-impl Persistent {
-    pub(crate) const fn is_active(&self) -> bool {
-        !matches!(self.state, PersistentState::Inactive)
-    }
-
-    pub(crate) fn comm_handle(&self) -> Handle {
-        self.comm.handle
-    }
-
-    pub(crate) const fn is_send(&self) -> bool {
-        self.mode.is_some()
-    }
-
-    /// Returns the operation that goes on, if there is one.
-    pub(crate) const fn active(&mut self) -> Option<&mut StartedOperation> {
-        match &mut self.state {
-            PersistentState::Active(operation) => Some(operation),
-            _ => None,
-        }
-    }
-
-    /// Returns the operation of a request that is freed, if it goes on.
-    pub(crate) fn into_active(self) -> Option<StartedOperation> {
-        match self.state {
-            PersistentState::Active(operation) => Some(operation),
-            _ => None,
-        }
-    }
-
-    pub(crate) fn view(&mut self, front: &Front) -> RequestView {
-        match &mut self.state {
-            PersistentState::Inactive => RequestView::Inactive,
-            PersistentState::Done(_) => RequestView::Over,
-            PersistentState::Active(operation) => RequestView::of(operation.look(front)),
-        }
-    }
-
-    pub(crate) fn report(&mut self) -> Finished {
-        match &mut self.state {
-            PersistentState::Inactive => Finished::EMPTY,
-            PersistentState::Done(finished) => core::mem::replace(finished, Finished::EMPTY),
-            PersistentState::Active(operation) => operation.finish(),
-        }
-    }
-
-    /// Makes the request inactive. Returns whether it was active.
-    pub(crate) fn end(&mut self) -> bool {
-        let was_active = self.is_active();
-        self.state = PersistentState::Inactive;
-        was_active
-    }
-
-    /// Starts the operation.
-    ///
-    /// # Safety
-    ///
-    /// The caller guarantees the contract of [`StartedOperation::send`] or of
-    /// [`StartedOperation::recv`].
-    unsafe fn start(&mut self, front: &Front) -> Result<(), NotStarted> {
-        if self.args.peer == abi::PROC_NULL {
-            let finished = if self.is_send() { Finished::EMPTY } else { Finished::FROM_NONE };
-            self.state = PersistentState::Done(finished);
-            return Ok(());
-        }
-        // SAFETY: the caller guarantees the same (contract of `start`).
-        let operation = unsafe {
-            match self.mode {
-                Some(mode) => StartedOperation::send(front, &self.comm, mode, &self.args),
-                None => StartedOperation::recv(front, &self.comm, &self.args),
-            }
-        }?;
-        self.state = match self.mode {
-            // The copy is sent, whatever the program waits for.
-            Some(SendForm::Buffered) => {
-                front.requests.adopt(operation);
-                PersistentState::Done(Finished::EMPTY)
-            }
-            _ => PersistentState::Active(operation),
-        };
-        Ok(())
-    }
-}
 
 /// Makes a persistent request. `host` is the host's function with the same arguments.
 unsafe fn init(
@@ -130,7 +31,7 @@ unsafe fn init(
         drop(front);
         return errors::not_started(comm, refused.into());
     }
-    let persistent = Persistent { args, mode, comm: found, state: PersistentState::Inactive };
+    let persistent = Persistent::new(args, mode, found);
     let added = front.requests.add(RequestEntry::Persistent(Box::new(persistent)));
     drop(front);
     let Some(handle) = added else { return errors::no_request(comm) };
@@ -156,7 +57,7 @@ fn check(
     if args.elements.count < 0 {
         return Err(ElementsRefused::Argument(abi::ERR_COUNT));
     }
-    args.elements.hold(front)
+    args.elements.hold(&front.types)
 }
 
 /// Defines the functions that make persistent requests, each with both kinds of counts.
@@ -218,18 +119,23 @@ unsafe extern "C" fn MPI_Start(request: HandlePtr) -> c_int {
 unsafe fn start(front: Entered, slot: u32) -> Option<c_int> {
     let started = front.requests.with(slot, |entry| match entry {
         RequestEntry::Persistent(persistent) if !persistent.is_active() => {
-            let comm = persistent.comm.handle;
             // SAFETY: the program guarantees the contract of `MPI_Start`.
-            Some((unsafe { persistent.start(&front) }, comm))
+            Some((unsafe { persistent.start(&front) }, persistent.comm_handle()))
         }
         _ => None,
     });
     let (result, comm) = started??;
-    if result.is_ok() {
-        front.requests.count_start();
+    match result {
+        Ok(goes_on) => {
+            front.requests.count_start();
+            goes_on.into_iter().for_each(|operation| front.requests.adopt(operation));
+            Some(0)
+        }
+        Err(error) => {
+            drop(front);
+            Some(errors::not_started(comm, error))
+        }
     }
-    drop(front);
-    Some(result.map_or_else(|error| errors::not_started(comm, error), |()| 0))
 }
 
 #[unsafe(no_mangle)]

@@ -1,7 +1,5 @@
 //! Probes, and messages that a probe has matched (MPI-5.0 §3.8).
 
-use crate::front::shared::Shared;
-use core::cell::RefCell;
 use core::ffi::c_int;
 
 use strait::raw::{Matched, RawEndpoint as _};
@@ -17,36 +15,7 @@ use super::state::{self, Entered};
 use super::{complete, errors, helper, recv};
 use crate::abi::{self, Handle};
 use crate::front::operation::MessageArgs;
-
-/// A matched message, and the communicator of its probe.
-type ProbedMessage = (Matched, Shared<Comm>);
-
-/// The matched messages that the program has, by slot. A handle is made as that of a request.
-#[derive(Default)]
-pub(crate) struct MessageTable {
-    messages: RefCell<Vec<Option<ProbedMessage>>>,
-}
-
-impl MessageTable {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.messages.borrow().iter().all(Option::is_none)
-    }
-
-    fn add(&self, message: ProbedMessage) -> Handle {
-        let mut messages = self.messages.borrow_mut();
-        let free = messages.iter().position(Option::is_none);
-        let slot = free.unwrap_or(messages.len());
-        if free.is_none() {
-            messages.push(None);
-        }
-        messages[slot] = Some(message);
-        abi::request_handle(slot as u32)
-    }
-
-    fn take(&self, slot: u32) -> Option<ProbedMessage> {
-        self.messages.borrow_mut().get_mut(slot as usize)?.take()
-    }
-}
+use crate::front::shared::Shared;
 
 /// The message that a probe looks for.
 struct ProbeArgs {

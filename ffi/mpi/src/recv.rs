@@ -1,6 +1,5 @@
 //! Receives (MPI-5.0 §3.2.4, §3.7.2).
 
-use crate::front::shared::Shared;
 use core::ffi::c_int;
 
 use strait::raw::{Part, RawEndpoint as _, RawRequests as _};
@@ -15,6 +14,7 @@ use super::send::{Target, not_started};
 use super::state::{self, Entered, Front};
 use super::{complete, errors};
 use crate::abi::{self, Handle};
+use crate::front::shared::Shared;
 
 /// Number of looks at the lines of the source before the receive is posted.
 const LOOKS: u32 = 400;
@@ -31,7 +31,7 @@ unsafe fn recv_short(
     if target.comm != abi::comm_world() || target.tag < 0 {
         return false;
     }
-    let Some(part) = whole(front, base, count, datatype) else { return false };
+    let Some(part) = whole(&front.types, base, count, datatype) else { return false };
     // SAFETY: the program passes a buffer of that many bytes.
     let buffer = unsafe { core::slice::from_raw_parts_mut(part.base.as_ptr(), part.length) };
     // A rank below zero is above all that exist, or `ANY_SOURCE`, which is no rank's number.
@@ -86,7 +86,7 @@ unsafe fn recv(
         return complete::write(status, &Finished::FROM_NONE);
     }
     if front.guard.is_none()
-        && let Some(part) = elements.whole(&front)
+        && let Some(part) = elements.whole(&front.types)
         && let Some(finished) = recv_lines(&front, &comm, part, target)
     {
         return complete::write(status, &finished);

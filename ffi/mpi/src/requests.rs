@@ -2,9 +2,9 @@
 
 use core::cell::{Cell, RefCell};
 
+use super::base::Base;
 use super::operation::{Finished, StartedOperation};
-use super::persistent::Persistent;
-use super::state::Front;
+use super::persistent_request::Persistent;
 use crate::abi::{self, Handle};
 
 /// Slot of all sends that were over when they began.
@@ -107,18 +107,18 @@ impl RequestTable {
     }
 
     /// Returns the state of a request. Makes no progress.
-    pub(crate) fn view(&self, front: &Front, slot: u32) -> RequestView {
+    pub(crate) fn view(&self, base: &Base, slot: u32) -> RequestView {
         if slot < FIRST {
             return RequestView::Over;
         }
         let view = self.with(slot, |entry| match entry {
             RequestEntry::Free => RequestView::Nothing,
-            RequestEntry::One(operation) => RequestView::of(operation.look(front)),
+            RequestEntry::One(operation) => RequestView::of(operation.look(base)),
             RequestEntry::Pair(pair) => {
                 let [send, recv] = &mut **pair;
-                RequestView::of(send.look(front) & recv.look(front))
+                RequestView::of(send.look(base) & recv.look(base))
             }
-            RequestEntry::Persistent(persistent) => persistent.view(front),
+            RequestEntry::Persistent(persistent) => persistent.view(base),
         });
         view.unwrap_or(RequestView::Nothing)
     }
@@ -178,9 +178,9 @@ impl RequestTable {
     }
 
     /// Forgets the orphans that are over.
-    pub(crate) fn look_at_orphans(&self, front: &Front) {
+    pub(crate) fn look_at_orphans(&self, base: &Base) {
         if !self.orphans.borrow().is_empty() {
-            self.orphans.borrow_mut().retain_mut(|operation| !operation.look(front));
+            self.orphans.borrow_mut().retain_mut(|operation| !operation.look(base));
         }
     }
 

@@ -32,7 +32,7 @@ unsafe fn send_short(
     if target.comm != abi::comm_world() {
         return false;
     }
-    let Some(part) = whole(front, base, count, datatype) else { return false };
+    let Some(part) = whole(&front.types, base, count, datatype) else { return false };
     if part.length > SHORT_MAX {
         return false;
     }

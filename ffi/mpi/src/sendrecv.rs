@@ -1,6 +1,5 @@
 //! A send and a receive in one call (MPI-5.0 §3.11).
 
-use crate::front::shared::Shared;
 use core::ffi::c_int;
 
 use super::comms::Comm;
@@ -12,6 +11,7 @@ use super::send::not_started;
 use super::state::{self, Entered};
 use super::{complete, errors, recv};
 use crate::abi::{self, Handle};
+use crate::front::shared::Shared;
 use strait::{Call, Wait};
 
 /// The operations of a call that have started. `None`: the peer is `PROC_NULL`.

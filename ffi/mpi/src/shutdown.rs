@@ -74,7 +74,7 @@ fn close() {
         }
     }
     // A rank that cannot leave in good order is treated as dead by the others.
-    let _ = front.world.finalize();
+    let _ = front.base.world.finalize();
     // SAFETY: the front has made the communicator, and no operation is open on it.
     unsafe { host::Comm_free(&raw mut private) };
 }

@@ -9,12 +9,10 @@ use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicBool, AtomicPtr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use strait::World;
-
+use super::base::Base;
 use super::comms::CommTable;
-use super::probe::MessageTable;
+use super::messages::MessageTable;
 use super::requests::RequestTable;
-use super::types::TypeCache;
 use super::windows::{AccumulateLocks, WinTable};
 use crate::abi::Handle;
 
@@ -23,7 +21,6 @@ pub(crate) struct Front {
     pub(crate) comms: CommTable,
     pub(crate) requests: RequestTable,
     pub(crate) messages: MessageTable,
-    pub(crate) types: TypeCache,
     /// Number of the host's operations that are known to be open.
     pub(crate) host_open: Cell<u32>,
     /// A receive of the host's that is never matched: to ask for its status makes the host
@@ -35,7 +32,17 @@ pub(crate) struct Front {
     pub(crate) codes: RefCell<std::collections::HashMap<String, core::ffi::c_int>>,
     pub(crate) windows: WinTable,
     pub(crate) accumulate_locks: AccumulateLocks,
-    pub(crate) world: World,
+    /// Dropped last.
+    pub(crate) base: Base,
+}
+
+impl Deref for Front {
+    type Target = Base;
+
+    #[inline(always)]
+    fn deref(&self) -> &Base {
+        &self.base
+    }
 }
 
 /// The front, while MPI is initialised. A thread that calls MPI has synchronised with the thread

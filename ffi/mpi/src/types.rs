@@ -3,18 +3,17 @@
 //! A handle names another type as soon as its type is freed. An attribute of each type that we know
 //! tells that: a host deletes it in the call that frees the type.
 
-use crate::front::shared::Shared;
 use core::cell::{Cell, RefCell};
-use core::ffi::{c_int, c_void};
+use core::ffi::c_int;
 use core::ptr::null_mut;
 use std::collections::HashMap;
 
 use super::flat::FlatType;
 use super::host;
-use super::shutdown::null_copy;
-use super::state;
 use crate::abi::{self, Handle};
+use crate::front::shared::Shared;
 
+mod attribute;
 pub(crate) mod basic;
 mod contents;
 
@@ -47,34 +46,7 @@ const fn place(handle: Handle) -> usize {
     (bits ^ bits >> 6 ^ bits >> 12) % PLACES
 }
 
-/// The deletion callback of the attribute.
-extern "C" fn delete(
-    datatype: Handle,
-    _keyval: c_int,
-    _value: *mut c_void,
-    _extra: *mut c_void,
-) -> c_int {
-    // The caller of the function that frees the type holds no lock.
-    if let Some(front) = state::enter() {
-        front.types.forget(datatype);
-    }
-    0
-}
-
 impl TypeCache {
-    /// Makes the attribute that tells when a type is freed.
-    pub(crate) fn prepare(&self) {
-        let mut keyval = 0;
-        // SAFETY: the callbacks have the types of the standard, and the result has a place.
-        let code = unsafe {
-            let delete = delete as *mut c_void;
-            host::Type_create_keyval(null_copy(), delete, &raw mut keyval, null_mut())
-        };
-        if code == 0 {
-            self.keyval.set(keyval);
-        }
-    }
-
     /// Returns the size of an element of a type without gaps that is predefined, or was used.
     #[inline(always)]
     pub(crate) fn known_size(&self, datatype: Handle) -> Option<usize> {
@@ -111,7 +83,7 @@ impl TypeCache {
         unsafe { host::Type_set_attr(datatype, self.keyval.get(), null_mut()) == 0 }
     }
 
-    fn forget(&self, datatype: Handle) {
+    pub(super) fn forget(&self, datatype: Handle) {
         let at = &self.sizes[place(datatype)];
         if at.get().0 == datatype {
             at.set((0, 0));

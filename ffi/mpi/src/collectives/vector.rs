@@ -113,7 +113,7 @@ impl Vector {
         count: i64,
         datatype: Handle,
     ) -> Result<Self, CollectiveRefusal> {
-        if let Some(part) = whole(front, base, count, datatype) {
+        if let Some(part) = whole(&front.types, base, count, datatype) {
             return Ok(Self { part, packed: None });
         }
         let elements = TypedElements::new(front, base.expose_provenance(), count, datatype)?;

@@ -49,12 +49,12 @@ impl AccumulateArgs {
         // `perform`). Copies live until the end of the call.
         unsafe {
             let (mut origin_copy, mut result_copy) = (None, None);
-            let data = match self.origin.whole(front) {
+            let data = match self.origin.whole(&front.types) {
                 _ if !changes => &[],
                 Some(part) => readable(part),
                 None => {
                     is_typed(self.origin.datatype)?;
-                    readable(origin_copy.insert(self.origin.copied(front)?).part())
+                    readable(origin_copy.insert(self.origin.copied(&front.types)?).part())
                 }
             };
             if changes {
@@ -62,11 +62,11 @@ impl AccumulateArgs {
             }
             let results = match &self.results {
                 None => None,
-                Some(results) => Some(match results.whole(front) {
+                Some(results) => Some(match results.whole(&front.types) {
                     Some(part) => writable(part),
                     None => {
                         is_typed(results.datatype)?;
-                        writable(result_copy.insert(results.copied(front)?).part())
+                        writable(result_copy.insert(results.copied(&front.types)?).part())
                     }
                 }),
             };

@@ -100,7 +100,7 @@ unsafe fn combine(
 ) -> Result<(), WindowRefusal> {
     // SAFETY: the program passes places of one element each. The copies live until the end.
     unsafe {
-        let one = |address| Elements::new(address, 1, to.datatype).copied(front);
+        let one = |address| Elements::new(address, 1, to.datatype).copied(&front.types);
         let mut before = one(result)?;
         let mut operand = None;
         let data = match operation {

@@ -1,6 +1,5 @@
 //! Active synchronisation: fences, and epochs of groups (MPI-5.0 §12.5.1, §12.5.2).
 
-use crate::front::shared::Shared;
 use core::ffi::c_int;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
@@ -13,6 +12,7 @@ use super::refusal::WindowRefusal;
 use super::table::{AccessEpoch, NamedGroup, Win};
 use crate::abi::{Handle, windows as abi};
 use crate::front::host::{HandlePtr, Ints};
+use crate::front::shared::Shared;
 
 /// Returns the promises of a call.
 #[inline]

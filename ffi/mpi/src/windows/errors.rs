@@ -1,6 +1,5 @@
 //! Errors of windows: to the window's error handler, with the host's class and our sentence.
 
-use crate::front::shared::Shared;
 use core::ffi::c_int;
 
 use strait::{Error, WindowError};
@@ -12,6 +11,7 @@ use super::table::Win;
 use crate::abi::{Handle, windows as abi};
 use crate::front::errors;
 use crate::front::helper::inside_host;
+use crate::front::shared::Shared;
 use crate::front::state::{self, Front};
 
 /// Returns the host's class of an error of a window.

@@ -4,13 +4,13 @@
 //! Each process has one lock. A program's accumulates of one type at one place always take the
 //! same way, so they are atomic to each other.
 
-use crate::front::shared::Shared;
 use core::cell::Cell;
 use core::cell::RefCell;
 
 use strait::{Assert, Error, LockDesign, LockType, Window, World};
 
 use super::pause::let_others_go_on;
+use crate::front::shared::Shared;
 
 /// The locks of all processes, as a window.
 #[derive(Default)]

@@ -1,6 +1,5 @@
 //! The windows that are ours.
 
-use crate::front::shared::Shared;
 use core::cell::Cell;
 use core::cell::RefCell;
 use core::ffi::c_int;
@@ -11,6 +10,7 @@ use strait::Window;
 use super::basic::BasicCache;
 use super::refusal::WindowRefusal;
 use crate::abi::{Handle, windows as abi};
+use crate::front::shared::Shared;
 
 /// What a window's program may do now.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

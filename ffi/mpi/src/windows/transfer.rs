@@ -54,7 +54,7 @@ unsafe fn put(
     }
     let there = to.locate(front, win)?;
     if there.runs.is_none()
-        && let Some(part) = origin.whole(front)
+        && let Some(part) = origin.whole(&front.types)
         && part.length == there.bytes
     {
         // SAFETY: the program passes that many bytes (contract of `put`).
@@ -78,7 +78,7 @@ unsafe fn put_parts(
     is_typed(origin.datatype)?;
     // SAFETY: the program passes the elements (contract of `put`).
     let data: Vec<&[u8]> = unsafe {
-        match &mut origin.memory(front, true)? {
+        match &mut origin.memory(&front.types, true)? {
             MessageMemory::Whole(part) => vec![readable(*part)],
             MessageMemory::Parts(parts) => parts.iter().map(|part| readable(*part)).collect(),
             MessageMemory::Packed(copy) => {
@@ -120,7 +120,7 @@ unsafe fn get(
     }
     let there = to.locate(front, win)?;
     if there.runs.is_none()
-        && let Some(part) = origin.whole(front)
+        && let Some(part) = origin.whole(&front.types)
         && part.length == there.bytes
     {
         // SAFETY: the program passes that many bytes (contract of `get`).
@@ -144,7 +144,7 @@ unsafe fn get_parts(
     is_typed(origin.datatype)?;
     // SAFETY: the program passes the elements (contract of `get`).
     unsafe {
-        match &mut origin.memory(front, false)? {
+        match &mut origin.memory(&front.types, false)? {
             MessageMemory::Whole(part) => get_slices(win, vec![writable(*part)], there),
             MessageMemory::Parts(parts) => {
                 get_slices(win, parts.iter().map(|part| writable(*part)).collect(), there)
