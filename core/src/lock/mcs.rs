@@ -463,7 +463,7 @@ mod tests {
     use super::*;
     use crate::lock::LockWord;
 
-    /// Lets member 3 of 5 ask for a lock whose word has the value `found`.
+    /// Lets member 3 of 5 ask for a lock with the word `found`.
     fn ask(found: u64, is_gone: impl Fn(u32) -> bool) -> McsStep {
         let (lock, other) = (LockWord::new(found), LockWord::new(EMPTY));
         let mut member = Mcs::new(LockType::Exclusive, 3, 5, true);

@@ -33,7 +33,7 @@ thread_local! {
 
 fn work() {
     while !ENDED.load(Relaxed) {
-        let guard = state::lock();
+        let guard = crate::front::lock::lock();
         if CALLS.load(Relaxed) > 0 {
             // The call that waits for an operation that fails reports it.
             state::with_lock_held(|front| front.poll().ok());
@@ -74,7 +74,7 @@ pub(crate) fn inside_host() -> InsideHost {
 #[inline(never)]
 fn begin() -> bool {
     let Some(thread) = thread() else { return false };
-    let guard = state::lock();
+    let guard = crate::front::lock::lock();
     if CALLS.fetch_add(1, Relaxed) == 0 {
         LOCKED_BEFORE.store(state::set_locked(true), Relaxed);
     }
@@ -88,7 +88,7 @@ impl Drop for InsideHost {
         if !self.has_helper {
             return;
         }
-        let _guard = state::lock();
+        let _guard = crate::front::lock::lock();
         if CALLS.fetch_sub(1, Relaxed) == 1 {
             state::set_locked(LOCKED_BEFORE.load(Relaxed));
         }

@@ -78,7 +78,7 @@ impl Entered {
                 std::thread::yield_now();
             }
             if is_locked {
-                self.guard = Some(state::lock());
+                self.guard = Some(crate::front::lock::lock());
             }
         }
         Err(Error::Stopped)
@@ -92,7 +92,7 @@ impl Entered {
             let is_locked = self.guard.take().is_some();
             let found = look();
             if is_locked {
-                self.guard = Some(state::lock());
+                self.guard = Some(crate::front::lock::lock());
             }
             if let Some(code) = found {
                 return code;
@@ -102,7 +102,7 @@ impl Entered {
             if looks > SPIN {
                 drop(self.guard.take());
                 std::thread::yield_now();
-                self.guard = is_locked.then(state::lock);
+                self.guard = is_locked.then(crate::front::lock::lock);
             }
         }
         abi::ERR_INTERN

@@ -10,7 +10,7 @@ use core::ptr::NonNull;
 use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::{AcqRel, Relaxed};
 
-use super::state;
+use super::lock;
 
 /// A reference to a value that lives until its last reference is dropped.
 pub(crate) struct Shared<T> {
@@ -61,7 +61,7 @@ impl<T> Shared<T> {
     #[inline(always)]
     fn end(&self) -> bool {
         let references = &self.counted().references;
-        let before = if state::is_locked() {
+        let before = if lock::is_locked() {
             // Whoever drops the value has seen what the users of other references did.
             references.fetch_sub(1, AcqRel)
         } else {
@@ -77,7 +77,7 @@ impl<T> Clone for Shared<T> {
     #[inline(always)]
     fn clone(&self) -> Self {
         let references = &self.counted().references;
-        if state::is_locked() {
+        if lock::is_locked() {
             references.fetch_add(1, Relaxed);
         } else {
             references.store(references.load(Relaxed) + 1, Relaxed);

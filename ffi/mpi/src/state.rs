@@ -1,16 +1,14 @@
-//! The state of the front, and the lock before it.
-//!
-//! A program that asked for `MPI_THREAD_MULTIPLE` takes the lock in each call. It is let go before
-//! each call of the host that may run code of the program, and between the looks of a wait.
+//! The state of the front, behind a [lock].
 
 use core::cell::{Cell, RefCell};
 use core::ops::Deref;
+use core::sync::atomic::AtomicPtr;
 use core::sync::atomic::Ordering::Relaxed;
-use core::sync::atomic::{AtomicBool, AtomicPtr};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 
 use super::base::Base;
 use super::comms::CommTable;
+use super::lock;
 use super::messages::MessageTable;
 use super::requests::RequestTable;
 use super::windows::{AccumulateLocks, WinTable};
@@ -52,20 +50,10 @@ static FRONT: AtomicPtr<Front> = AtomicPtr::new(core::ptr::null_mut());
 /// The front, while its calls need no lock.
 static UNLOCKED: AtomicPtr<Front> = AtomicPtr::new(core::ptr::null_mut());
 
-/// Whether calls take the lock.
-static LOCKED: AtomicBool = AtomicBool::new(false);
-
-static LOCK: Mutex<()> = Mutex::new(());
-
-/// Takes the lock, whatever a thread that held it did.
-pub(crate) fn lock() -> MutexGuard<'static, ()> {
-    LOCK.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Begins to serve the program's calls.
 pub(crate) fn open(front: Box<Front>, multiple: bool) {
     let front = Box::into_raw(front);
-    LOCKED.store(multiple, Relaxed);
+    lock::set_locked(multiple);
     FRONT.store(front, Relaxed);
     UNLOCKED.store(if multiple { core::ptr::null_mut() } else { front }, Relaxed);
 }
@@ -82,16 +70,10 @@ pub(crate) fn close() -> Option<Box<Front>> {
 /// Makes all calls take the lock, or again only as many as the program asked for. Returns whether
 /// they did before.
 pub(crate) fn set_locked(locked: bool) -> bool {
-    let before = LOCKED.swap(locked, Relaxed);
+    let before = lock::set_locked(locked);
     let front = if locked { core::ptr::null_mut() } else { FRONT.load(Relaxed) };
     UNLOCKED.store(front, Relaxed);
     before
-}
-
-/// Returns whether calls take the lock.
-#[inline(always)]
-pub(crate) fn is_locked() -> bool {
-    LOCKED.load(Relaxed)
 }
 
 /// Returns the front, if its calls need no lock.
@@ -137,12 +119,12 @@ pub(crate) fn enter() -> Option<Entered> {
 #[cold]
 #[inline(never)]
 fn enter_locked() -> Option<Entered> {
-    let guard = lock();
+    let guard = lock::lock();
     let front = FRONT.load(Relaxed);
     // SAFETY: the pointer is null or leads to the front, which lives until the program finalises
     // MPI. This thread holds the lock.
     let front = unsafe { front.as_ref() }?;
-    let guard = is_locked().then_some(guard);
+    let guard = lock::is_locked().then_some(guard);
     Some(Entered { front, guard })
 }
 

@@ -13,7 +13,6 @@ use super::host;
 use crate::abi::{self, Handle};
 use crate::front::shared::Shared;
 
-mod attribute;
 pub(crate) mod basic;
 mod contents;
 
@@ -25,7 +24,7 @@ pub(crate) struct TypeCache {
     /// Handles of types without gaps, with the size of an element.
     sizes: [Cell<(Handle, usize)>; PLACES],
     flat: RefCell<HashMap<Handle, Shared<FlatType>>>,
-    keyval: Cell<c_int>,
+    pub(super) keyval: Cell<c_int>,
 }
 
 impl Default for TypeCache {
@@ -83,7 +82,7 @@ impl TypeCache {
         unsafe { host::Type_set_attr(datatype, self.keyval.get(), null_mut()) == 0 }
     }
 
-    pub(super) fn forget(&self, datatype: Handle) {
+    pub(crate) fn forget(&self, datatype: Handle) {
         let at = &self.sizes[place(datatype)];
         if at.get().0 == datatype {
             at.set((0, 0));

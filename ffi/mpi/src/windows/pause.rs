@@ -27,7 +27,7 @@ pub(crate) fn before_sleep() -> bool {
     });
     if is_locked {
         std::thread::yield_now();
-        let again = state::lock();
+        let again = crate::front::lock::lock();
         HELD.with(|place| place.replace(Some(again)));
     }
     is_locked
@@ -39,7 +39,7 @@ pub(crate) fn without_lock<R>(act: impl FnOnce() -> R) -> R {
     let is_locked = HELD.with(RefCell::take).is_some();
     let result = act();
     if is_locked {
-        let again = state::lock();
+        let again = crate::front::lock::lock();
         HELD.with(|place| place.replace(Some(again)));
     }
     result

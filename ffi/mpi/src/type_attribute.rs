@@ -3,9 +3,9 @@
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 
-use super::super::shutdown::null_copy;
-use super::super::{host, state};
-use super::TypeCache;
+use super::shutdown::null_copy;
+use super::types::TypeCache;
+use super::{host, state};
 use crate::abi::Handle;
 
 /// The deletion callback of the attribute.
