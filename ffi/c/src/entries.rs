@@ -2,9 +2,8 @@
 
 use crate::failure::{Code, Failure};
 use crate::handle::{
-    ENTRIES, GENERATION_SHIFT, Handle, HandleKind, INDEX_SHIFT, SERIAL_SHIFT, bad,
+    ENTRIES, GENERATION_SHIFT, Handle, HandleKind, INDEX_SHIFT, SERIAL_SHIFT, bad, common,
 };
-use crate::instance::common;
 
 /// Entries of one kind in a world.
 #[derive(Debug)]

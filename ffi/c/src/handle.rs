@@ -120,3 +120,9 @@ pub(crate) fn bad(handle: Handle, kind: HandleKind) -> Box<Failure> {
     let what = if handle.0 == 0 { "is null" } else { "was given back, or never was one" };
     Failure::new(Code::Handle, format!("the {} {what}: pass one that is open", kind.name()))
 }
+
+/// Returns the bits that all handles of this kind in this world share.
+pub(crate) const fn common(kind: HandleKind, world: Handle) -> u64 {
+    let serial = world.0 >> INDEX_SHIFT << SERIAL_SHIFT;
+    serial | (world.slot() as u64) << SLOT_SHIFT | kind as u64
+}

@@ -11,7 +11,7 @@ use crate::contexts::CONTEXT_MAX;
 use crate::entries::{Entries, full, in_use};
 use crate::failure::{Called, Code, Failure};
 use crate::handle::{
-    ENTRIES, GENERATION_SHIFT, Handle, HandleKind, INDEX_SHIFT, SERIAL_SHIFT, SLOT_SHIFT, bad,
+    ENTRIES, GENERATION_SHIFT, Handle, HandleKind, INDEX_SHIFT, SERIAL_SHIFT, bad, common,
 };
 use crate::handlers::PacketHandlers;
 use crate::options::COptions;
@@ -25,12 +25,6 @@ type OpenWindow = Rc<Window<'static>>;
 /// A group that a world has open. The world outlives it: `strait_finalize` fails while there are
 /// groups.
 type OpenGroup = Rc<Group<'static>>;
-
-/// Returns the bits that all handles of this kind in this world share.
-pub(crate) const fn common(kind: HandleKind, world: Handle) -> u64 {
-    let serial = world.0 >> INDEX_SHIFT << SERIAL_SHIFT;
-    serial | (world.slot() as u64) << SLOT_SHIFT | kind as u64
-}
 
 /// A world, and the objects that C has open in it.
 #[derive(Debug)]

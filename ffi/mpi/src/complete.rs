@@ -10,7 +10,8 @@ use strait::{Call, Wait};
 
 use super::host::{self, HandlePtr, Ints, Pointer};
 use super::operation::Finished;
-use super::requests::{DONE, RequestView};
+use super::request_view::RequestView;
+use super::requests::DONE;
 use super::state::{self, Entered, Front};
 use super::{errors, helper};
 use crate::abi::{self, Handle};

@@ -33,6 +33,7 @@ mod persistent_request;
 mod probe;
 mod progress;
 mod recv;
+mod request_view;
 mod requests;
 mod send;
 mod sendrecv;

@@ -3,7 +3,7 @@
 use super::base::Base;
 use super::comms::Comm;
 use super::operation::{Finished, MessageArgs, NotStarted, SendForm, StartedOperation};
-use super::requests::RequestView;
+use super::request_view::RequestView;
 use super::shared::Shared;
 use crate::abi::{self, Handle};
 

@@ -5,6 +5,7 @@ use core::cell::{Cell, RefCell};
 use super::base::Base;
 use super::operation::{Finished, StartedOperation};
 use super::persistent_request::Persistent;
+use super::request_view::RequestView;
 use crate::abi::{self, Handle};
 
 /// Slot of all sends that were over when they began.
@@ -24,24 +25,6 @@ pub(crate) enum RequestEntry {
     /// A send, and a receive, which gives the status.
     Pair(Box<[StartedOperation; 2]>),
     Persistent(Box<Persistent>),
-}
-
-/// The state of a request.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum RequestView {
-    /// There is no such request.
-    Nothing,
-    /// A persistent request that was not started.
-    Inactive,
-    Pending,
-    Over,
-}
-
-impl RequestView {
-    /// Returns the state of a request after its operation has begun.
-    pub(crate) const fn of(is_over: bool) -> Self {
-        if is_over { Self::Over } else { Self::Pending }
-    }
 }
 
 /// Requests by slot.

@@ -9,7 +9,7 @@ use strait_core::hca::{
 };
 
 use super::end::{End, Standing};
-use super::fabric::{State, lock};
+use super::fabric::{SimFabric, State, lock};
 use super::request::SimRequest;
 
 /// A rank's access to the fabric. Clones are the same device.
@@ -17,6 +17,14 @@ use super::request::SimRequest;
 pub struct SimDevice {
     rank: u32,
     fabric: Arc<Mutex<State>>,
+}
+
+impl SimFabric {
+    /// Returns the device of `rank`.
+    #[must_use]
+    pub fn device(&self, rank: u32) -> SimDevice {
+        SimDevice::new(rank, Arc::clone(&self.0))
+    }
 }
 
 impl SimDevice {

@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use fastrand::Rng;
 use strait_core::hca::{Access, Completion, Connection, Done, Sge, WorkError};
 
-use super::device::SimDevice;
 use super::end::{End, Standing, Step};
 use super::memory::Regions;
 use super::model::Model;
@@ -33,12 +32,6 @@ impl SimFabric {
             events: BinaryHeap::new(),
             ranks: (0..ranks).map(|_| SimRank::default()).collect(),
         })))
-    }
-
-    /// Returns the device of `rank`.
-    #[must_use]
-    pub fn device(&self, rank: u32) -> SimDevice {
-        SimDevice::new(rank, Arc::clone(&self.0))
     }
 
     /// Lets the next event happen. Returns false if nothing is under way.

@@ -3,7 +3,7 @@
 use core::ffi::c_int;
 
 use super::super::host::{self, HandlePtr, Ints, Pointer};
-use super::super::requests::RequestView;
+use super::super::request_view::RequestView;
 use super::super::state::{self, Front};
 use super::{
     EndedRequest, count_host_end, end, status_at, turn_ours, wait_for, wait_for_other, write_empty,

@@ -4,7 +4,8 @@
 use core::ffi::c_int;
 
 use super::super::host::{self, HandlePtr, Ints, Pointer};
-use super::super::requests::{RequestEntry, RequestView};
+use super::super::request_view::RequestView;
+use super::super::requests::RequestEntry;
 use super::super::state::{self, Front};
 use super::several::view_after_turn;
 use super::{status_at, turn_ours, write, write_empty};
