@@ -2,6 +2,7 @@
 
 use strait_core::buffer::Cursor;
 use strait_core::engine::{Bypass, Owner, Received, SendMode, Sent, SentShort, Status, Want};
+use strait_core::layout::{Call, Wait};
 use strait_core::matching::Pattern;
 use strait_core::rndv::Rendezvous;
 use strait_core::wire::Key;
@@ -317,7 +318,7 @@ impl<'world> Endpoint<'world> {
         let pattern = self.pattern(source, tag);
         self.world.await_from(source);
         let look = || self.world.lock_progress().iprobe(pattern).transpose();
-        let found = self.world.wait_until(|| crate::matched::probe_of(pattern), look)?;
+        let found = self.world.wait_until(|| probe_of(pattern), look)?;
         Ok(found?)
     }
 
@@ -447,4 +448,10 @@ impl<'world> Endpoint<'world> {
             Received::Pending(id) => Ok(self.world.wait(id)??),
         }
     }
+}
+
+/// Returns the description of a probe's wait.
+pub(crate) const fn probe_of(pattern: Pattern) -> Wait {
+    let Pattern { context, source, tag } = pattern;
+    Wait { tag: Some(tag), context: Some(context), ..Wait::on(Call::Probe, source) }
 }

@@ -100,6 +100,7 @@ pub mod raw;
 mod request;
 mod reserved;
 mod scope;
+mod sealed;
 mod source;
 mod unscoped;
 mod warning;

@@ -3,10 +3,10 @@
 use strait_core::buffer::{Cursor, Part};
 use strait_core::engine::{MessageId, Owner, Received, Status};
 use strait_core::layout::{Call, Wait};
-use strait_core::matching::Pattern;
 use strait_platform::Rank;
 
 use crate::buffer::{RecvBuffer, part_of_mut};
+use crate::endpoint::probe_of;
 use crate::world::number::WorldNumber;
 use crate::{Endpoint, Error, Source, Tag, Unscoped, World};
 
@@ -287,10 +287,4 @@ impl World {
         let what = || Wait::new(Call::Settle);
         let _ = self.wait_until(what, || self.lock_progress().context().put_back(message.id).ok());
     }
-}
-
-/// Returns the description of a probe's wait.
-pub(crate) const fn probe_of(pattern: Pattern) -> Wait {
-    let Pattern { context, source, tag } = pattern;
-    Wait { tag: Some(tag), context: Some(context), ..Wait::on(Call::Probe, source) }
 }

@@ -8,12 +8,15 @@ use strait_core::buffer::Cursor;
 use strait_core::engine::{Owner, SendMode, Status};
 use strait_platform::Rank;
 
-use crate::{Endpoint, Error, Tag, World};
+use crate::{Endpoint, Error, Tag, World, sealed};
 
+pub use crate::collective::raw::RawBlocks;
+pub use crate::collective::raw_group::RawGroup;
+pub use crate::collective::{Operator, TypedOperator};
 pub use crate::matched::Matched;
 pub use crate::request::several::wait_for_one_of;
 pub use crate::unscoped::Unscoped;
-pub use collective::{Operator, RawBlocks, RawGroup, TypedOperator};
+
 pub use requests::RawRequests;
 pub use strait_core::buffer::Part;
 pub use strait_core::engine::{LINES_FIRST, ReceivedShort, RequestId, SentShort, Ticket, Ticketed};
@@ -21,9 +24,7 @@ pub use strait_core::matching::ANY_SOURCE;
 pub use strait_core::wire::SHORT_MAX;
 pub use windows::RawWindow;
 
-mod collective;
 mod requests;
-mod sealed;
 mod windows;
 
 impl sealed::Sealed for Endpoint<'_> {}

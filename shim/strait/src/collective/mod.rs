@@ -27,6 +27,7 @@ mod levels;
 mod meeting;
 mod operation;
 pub(crate) mod raw;
+pub(crate) mod raw_group;
 mod reductions;
 mod scratch;
 mod split;

@@ -7,8 +7,8 @@ use core::slice::{from_raw_parts, from_raw_parts_mut};
 use strait_core::buffer::Part;
 
 use super::blocks::Blocks;
+use super::raw_group::RawGroup;
 use super::{Group, Operator, run};
-use crate::raw::RawGroup;
 use crate::{CollectiveError, Error};
 
 /// The block of each member in a vector of bytes.

@@ -2,8 +2,7 @@
 
 use strait_core::engine::{Outcome, Owner, RequestId, Status, Ticket, Ticketed};
 
-use super::sealed;
-use crate::{Error, World};
+use crate::{Error, World, sealed};
 
 /// Requests of a [`World`], for interfaces that give their callers unchecked names.
 pub trait RawRequests: sealed::Sealed {

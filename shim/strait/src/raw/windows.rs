@@ -4,9 +4,8 @@ use core::ptr::NonNull;
 
 use strait_core::buffer::Part;
 
-use super::sealed;
 use crate::unscoped::Unscoped;
-use crate::{Attached, Error, Window};
+use crate::{Attached, Error, Window, sealed};
 
 impl sealed::Sealed for Window<'_> {}
 

@@ -2,11 +2,9 @@
 
 use strait_core::buffer::Part;
 
-use super::sealed;
-use crate::{Error, Group};
-
-pub use crate::collective::raw::RawBlocks;
-pub use crate::collective::{Operator, TypedOperator};
+use super::Operator;
+use super::raw::RawBlocks;
+use crate::{Error, Group, sealed};
 
 impl sealed::Sealed for Group<'_> {}
 
