@@ -68,6 +68,10 @@ const WATCHDOG: &str = "timeout --kill-after 5 240";
 /// Checks definedness and addressability. The address sanitizer checks for leaks.
 const MEMCHECK: &str = "valgrind --quiet --leak-check=no --error-exitcode=9";
 
+/// The transfer of large messages under memcheck. It takes bytes for undefined that another process
+/// has written to private memory, so only receivers may copy. In the other runs both sides do.
+const MEMCHECK_TRANSFER: &str = "cma";
+
 /// The installed files, and the folder where the programs are built.
 struct Place<'a> {
     shell: &'a Shell,
@@ -158,21 +162,24 @@ impl Place<'_> {
     /// Runs a program in each of its ways.
     fn run(&self, program: &Program, file: &Path, under: &str) -> Result<(), Stop> {
         if program.jobs.is_empty() || program.name == "twice" {
-            let step = self.watched(under.split_whitespace().map(OsString::from));
+            let step = self.watched(under, under.split_whitespace().map(OsString::from));
             self.with_arguments(step.arg(file), program)?.output()?;
         }
         for job in program.jobs {
             let launcher = [self.prefix.join("bin/strait").into(), OsString::from("run")];
             let words = job.split_whitespace().chain(under.split_whitespace());
-            let step = self.watched(launcher.into_iter().chain(words.map(OsString::from)));
+            let step = self.watched(under, launcher.into_iter().chain(words.map(OsString::from)));
             self.with_arguments(step.arg(file), program)?.output()?;
         }
         Ok(())
     }
 
-    fn watched(&self, words: impl Iterator<Item = OsString>) -> Step<'_> {
+    fn watched(&self, under: &str, words: impl Iterator<Item = OsString>) -> Step<'_> {
         let step = self.shell.step("timeout", WATCHDOG.trim_start_matches("timeout "));
-        let step = step.env("LD_LIBRARY_PATH", self.prefix.join("lib"));
+        let mut step = step.env("LD_LIBRARY_PATH", self.prefix.join("lib"));
+        if under == MEMCHECK {
+            step = step.env("STRAIT_LMT", MEMCHECK_TRANSFER);
+        }
         words.fold(step, Step::arg)
     }
 
