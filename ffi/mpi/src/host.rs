@@ -80,6 +80,7 @@ host! {
     fn Allreduce(
         data: Pointer, result: Pointer, count: c_int, datatype: Handle, op: Handle, comm: Handle,
     );
+    fn Reduce_local(data: Pointer, result: Pointer, count: c_int, datatype: Handle, op: Handle);
 
     fn Comm_rank(comm: Handle, rank: Ints);
     fn Comm_size(comm: Handle, size: Ints);

@@ -14,6 +14,7 @@ mod blocking;
 mod boot;
 mod buffered;
 mod collectives;
+mod combine_packed;
 mod comms;
 mod complete;
 mod constructors;

@@ -52,12 +52,12 @@ pub(crate) enum ElementsRefused {
     Reported(core::ffi::c_int),
 }
 
-/// Returns a piece of memory. A piece without bytes may lie anywhere.
-fn part(address: usize, length: usize) -> Part {
+/// Returns a piece of memory. A piece without bytes may lie anywhere, aligned for all numbers.
+pub(crate) fn part(address: usize, length: usize) -> Part {
     let base = core::ptr::with_exposed_provenance_mut(address);
     match NonNull::new(base) {
         Some(base) if length > 0 => Part { base, length },
-        _ => Part { base: NonNull::dangling(), length: 0 },
+        _ => Part { base: NonNull::<u128>::dangling().cast(), length: 0 },
     }
 }
 

@@ -2,6 +2,7 @@
 
 use core::ffi::c_int;
 
+use super::arguments::AllData;
 use super::reduce::Reduced;
 use super::vector::Numbers;
 use super::{by_root, call, host, reduce, to_all};
@@ -92,60 +93,64 @@ collectives! {
         (data: address, count: count, datatype: handle, all: address, room: count,
             all_type: handle, root: rank):
         |members, data, count, datatype, all, room, all_type, root| {
-            by_root::gather(members, (data, count, datatype), (all, room, all_type), root)
+            let all = AllData::Equal((all, room, all_type));
+            by_root::gather(members, (data, count, datatype), all, root)
         };
     MPI_Gatherv, MPI_Gatherv_c = Gatherv, Gatherv_c
         (data: address, count: count, datatype: handle, all: address, counts: counts,
             offsets: counts, all_type: handle, root: rank):
         |members, data, count, datatype, all, counts, offsets, all_type, root| {
-            let all = (all, (counts, offsets), all_type);
-            by_root::gather_blocks(members, (data, count, datatype), all, root)
+            let all = AllData::Blocks(all, (counts, offsets), all_type);
+            by_root::gather(members, (data, count, datatype), all, root)
         };
     MPI_Scatter, MPI_Scatter_c = Scatter, Scatter_c
         (all: address, count: count, all_type: handle, data: address, room: count,
             datatype: handle, root: rank):
         |members, all, count, all_type, data, room, datatype, root| {
-            by_root::scatter(members, (all, count, all_type), (data, room, datatype), root)
+            let all = AllData::Equal((all, count, all_type));
+            by_root::scatter(members, all, (data, room, datatype), root)
         };
     MPI_Scatterv, MPI_Scatterv_c = Scatterv, Scatterv_c
         (all: address, counts: counts, offsets: counts, all_type: handle, data: address,
             room: count, datatype: handle, root: rank):
         |members, all, counts, offsets, all_type, data, room, datatype, root| {
-            let all = (all, (counts, offsets), all_type);
-            by_root::scatter_blocks(members, all, (data, room, datatype), root)
+            let all = AllData::Blocks(all, (counts, offsets), all_type);
+            by_root::scatter(members, all, (data, room, datatype), root)
         };
     MPI_Allgather, MPI_Allgather_c = Allgather, Allgather_c
         (data: address, count: count, datatype: handle, all: address, room: count,
             all_type: handle):
         |members, data, count, datatype, all, room, all_type| {
-            to_all::allgather(members, (data, count, datatype), (all, room, all_type))
+            let all = AllData::Equal((all, room, all_type));
+            to_all::allgather(members, (data, count, datatype), all)
         };
     MPI_Allgatherv, MPI_Allgatherv_c = Allgatherv, Allgatherv_c
         (data: address, count: count, datatype: handle, all: address, counts: counts,
             offsets: counts, all_type: handle):
         |members, data, count, datatype, all, counts, offsets, all_type| {
-            let all = (all, (counts, offsets), all_type);
-            to_all::allgather_blocks(members, (data, count, datatype), all)
+            let all = AllData::Blocks(all, (counts, offsets), all_type);
+            to_all::allgather(members, (data, count, datatype), all)
         };
     MPI_Alltoall, MPI_Alltoall_c = Alltoall, Alltoall_c
         (data: address, count: count, datatype: handle, all: address, room: count,
             all_type: handle):
         |members, data, count, datatype, all, room, all_type| {
-            to_all::alltoall(members, (data, count, datatype), (all, room, all_type))
+            let out = AllData::Equal((data, count, datatype));
+            to_all::alltoall(members, out, AllData::Equal((all, room, all_type)))
         };
     MPI_Alltoallv, MPI_Alltoallv_c = Alltoallv, Alltoallv_c
         (data: address, counts: counts, offsets: counts, datatype: handle, all: address,
             rooms: counts, places: counts, all_type: handle):
         |members, data, counts, offsets, datatype, all, rooms, places, all_type| {
-            let (out, into) = ((counts, offsets), (rooms, places));
-            to_all::alltoall_blocks(members, (data, out, datatype), (all, into, all_type))
+            let out = AllData::Blocks(data, (counts, offsets), datatype);
+            to_all::alltoall(members, out, AllData::Blocks(all, (rooms, places), all_type))
         };
     MPI_Alltoallw, MPI_Alltoallw_c = Alltoallw, Alltoallw_c
         (data: address, counts: counts, offsets: counts, datatypes: handles, all: address,
             rooms: counts, places: counts, all_types: handles):
         |members, data, counts, offsets, datatypes, all, rooms, places, all_types| {
-            let (out, into) = ((counts, offsets), (rooms, places));
-            to_all::alltoall_types(members, (data, out, datatypes), (all, into, all_types))
+            let out = AllData::Typed(data, (counts, offsets), datatypes);
+            to_all::alltoall(members, out, AllData::Typed(all, (rooms, places), all_types))
         };
     MPI_Reduce, MPI_Reduce_c = Reduce, Reduce_c
         (data: address, result: address, count: count, datatype: handle, op: handle, root: rank):
@@ -160,12 +165,12 @@ collectives! {
     MPI_Scan, MPI_Scan_c = Scan, Scan_c
         (data: address, result: address, count: count, datatype: handle, op: handle):
         |members, data, result, count, datatype, op| {
-            reduce::scan(members, Reduced { data, result, datatype, op }, count, false)
+            reduce::scan(members, Reduced { data, result, datatype, op }, count)
         };
     MPI_Exscan, MPI_Exscan_c = Exscan, Exscan_c
         (data: address, result: address, count: count, datatype: handle, op: handle):
         |members, data, result, count, datatype, op| {
-            reduce::scan(members, Reduced { data, result, datatype, op }, count, true)
+            reduce::exscan(members, Reduced { data, result, datatype, op }, count)
         };
     MPI_Reduce_scatter_block, MPI_Reduce_scatter_block_c
         = Reduce_scatter_block, Reduce_scatter_block_c

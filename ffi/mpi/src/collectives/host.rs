@@ -7,6 +7,8 @@ use crate::abi::Handle;
 use crate::front::host::{CountPtr, HandlePtr, Ints, MpiCount, Pointer, host_functions};
 use crate::front::libraries::HostFunction;
 
+pub(crate) use crate::front::host::{Allgather, Allgatherv, Allreduce};
+
 host_functions! {
     fn Barrier(comm: Handle);
     fn Bcast(buf: Pointer, count: c_int, datatype: Handle, root: c_int, comm: Handle);
@@ -46,18 +48,10 @@ host_functions! {
         room: MpiCount,
         datatype: Handle, root: c_int, comm: Handle,
     );
-    fn Allgather(
-        data: Pointer, count: c_int, datatype: Handle, all: Pointer, room: c_int, all_type: Handle,
-        comm: Handle,
-    );
     fn Allgather_c(
         data: Pointer, count: MpiCount, datatype: Handle, all: Pointer, room: MpiCount,
         all_type: Handle,
         comm: Handle,
-    );
-    fn Allgatherv(
-        data: Pointer, count: c_int, datatype: Handle, all: Pointer, counts: Ints, offsets: Ints,
-        all_type: Handle, comm: Handle,
     );
     fn Allgatherv_c(
         data: Pointer, count: MpiCount, datatype: Handle, all: Pointer, counts: CountPtr,
@@ -96,9 +90,6 @@ host_functions! {
         data: Pointer, result: Pointer, count: MpiCount, datatype: Handle, op: Handle, root: c_int,
         comm: Handle,
     );
-    fn Allreduce(
-        data: Pointer, result: Pointer, count: c_int, datatype: Handle, op: Handle, comm: Handle,
-    );
     fn Allreduce_c(
         data: Pointer, result: Pointer, count: MpiCount, datatype: Handle, op: Handle, comm: Handle,
     );
@@ -127,5 +118,4 @@ host_functions! {
         data: Pointer, result: Pointer, counts: CountPtr, datatype: Handle, op: Handle,
         comm: Handle,
     );
-    fn Reduce_local(data: Pointer, result: Pointer, count: c_int, datatype: Handle, op: Handle);
 }

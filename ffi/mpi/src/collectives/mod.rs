@@ -13,6 +13,7 @@ use super::windows::Waiting;
 use crate::abi::Handle;
 use core::ffi::c_int;
 
+mod arguments;
 mod by_root;
 mod functions;
 mod host;

@@ -2,9 +2,10 @@
 
 use core::ffi::c_int;
 
-use strait::raw::{RawBlocks, RawGroup as _};
+use strait::Error;
+use strait::raw::{Operator, Part, RawBlocks, RawGroup as _};
 
-use super::by_root::is_in_place;
+use super::arguments::is_in_place;
 use super::operator::{ALIGN, with_operator};
 use super::vector::{Numbers, Vector};
 use super::{CollectiveRefusal, CommMembers};
@@ -45,14 +46,34 @@ impl CommMembers<'_> {
         Ok(Some(unsafe { self.numbers(args.data, count, args.datatype)?.load() }))
     }
 
-    /// Returns the place of the result, with its elements.
+    /// Returns the place of the result, with its elements if they are this process's own.
     ///
     /// # Safety
     ///
     /// They can be read.
     unsafe fn result(&self, args: Reduced, count: i64) -> Result<Vector, CollectiveRefusal> {
+        let result = self.numbers(args.result, count, args.datatype)?;
         // SAFETY: the caller guarantees it (contract of `result`).
-        Ok(unsafe { self.numbers(args.result, count, args.datatype)?.load() })
+        Ok(if is_in_place(args.data) { unsafe { result.load() } } else { result })
+    }
+
+    /// Combines the elements of all members by `act`, which gets the operation, this process's own
+    /// elements if they are not in the result, and the result. Returns the result.
+    ///
+    /// # Safety
+    ///
+    /// The elements can be read.
+    unsafe fn combine(
+        &self,
+        args: Reduced,
+        count: i64,
+        act: impl Fn(&dyn Operator, Option<Part>, Part) -> Result<(), Error>,
+    ) -> Result<Vector, CollectiveRefusal> {
+        // SAFETY: the caller guarantees it (contract of `combine`).
+        let (own, result) = unsafe { (self.given(args, count)?, self.result(args, count)?) };
+        let part = own.as_ref().map(|own| own.part);
+        with_operator(self.front, (args.op, args.datatype), |op| Ok(act(op, part, result.part)?))?;
+        Ok(result)
     }
 }
 
@@ -88,43 +109,47 @@ pub(super) unsafe fn allreduce(
     args: Reduced,
     count: i64,
 ) -> Result<(), CollectiveRefusal> {
+    let group = members.group;
     // SAFETY: the program passes buffers of its elements.
     unsafe {
-        let own = members.given(args, count)?;
-        let part = own.as_ref().map(|own| own.part);
-        let result = members.result(args, count)?;
-        with_operator(members.front, (args.op, args.datatype), |op| {
-            Ok(members.group.allreduce_raw(part, result.part, op)?)
-        })?;
-        result.store();
+        let combine = |op: &dyn Operator, own, result| group.allreduce_raw(own, result, op);
+        members.combine(args, count, combine)?.store();
     }
     Ok(())
 }
 
 /// # Safety
 ///
-/// The program guarantees the contract of `MPI_Scan`; or that of `MPI_Exscan` if it `is_exclusive`.
+/// The program guarantees the contract of `MPI_Scan`.
 pub(super) unsafe fn scan(
     members: &CommMembers<'_>,
     args: Reduced,
     count: i64,
-    is_exclusive: bool,
 ) -> Result<(), CollectiveRefusal> {
+    let group = members.group;
     // SAFETY: the program passes buffers of its elements.
     unsafe {
-        let own = members.given(args, count)?;
-        let part = own.as_ref().map(|own| own.part);
-        let result = members.result(args, count)?;
-        with_operator(members.front, (args.op, args.datatype), |op| {
-            if is_exclusive {
-                members.group.exscan_raw(part, result.part, op)?;
-            } else {
-                members.group.scan_raw(part, result.part, op)?;
-            }
-            Ok(())
-        })?;
-        // The first process has no result of an exclusive scan.
-        if !is_exclusive || members.place() > 0 {
+        let combine = |op: &dyn Operator, own, result| group.scan_raw(own, result, op);
+        members.combine(args, count, combine)?.store();
+    }
+    Ok(())
+}
+
+/// # Safety
+///
+/// The program guarantees the contract of `MPI_Exscan`.
+pub(super) unsafe fn exscan(
+    members: &CommMembers<'_>,
+    args: Reduced,
+    count: i64,
+) -> Result<(), CollectiveRefusal> {
+    let group = members.group;
+    // SAFETY: the program passes buffers of its elements.
+    unsafe {
+        let combine = |op: &dyn Operator, own, result| group.exscan_raw(own, result, op);
+        let result = members.combine(args, count, combine)?;
+        // The first process has no result.
+        if members.place() > 0 {
             result.store();
         }
     }
@@ -143,15 +168,9 @@ pub(super) unsafe fn reduce_scatter(
     // SAFETY: the program passes buffers of its elements.
     unsafe {
         let own = whole(members, args, total)?;
-        let block = own.part.length / members.count();
-        let result = members.result(args, count)?;
-        with_operator(members.front, (args.op, args.datatype), |op| {
-            let (own, blocks) = (Some(own.part), RawBlocks::Equal(block));
-            Ok(members.group.reduce_scatter_raw(own, result.part, blocks, op)?)
-        })?;
-        result.store();
+        let blocks = RawBlocks::Equal(own.part.length / members.count());
+        give_blocks(members, args, &own, blocks, count)
     }
-    Ok(())
 }
 
 /// # Safety
@@ -172,7 +191,6 @@ pub(super) unsafe fn reduce_scatter_blocks(
         let total = counts.iter().try_fold(0_i64, |all, count| all.checked_add(*count));
         let total = total.ok_or(CollectiveRefusal::Argument)?;
         let own = whole(members, args, total)?;
-        let result = members.result(args, counts[members.place()])?;
         let size = own.part.length / usize::try_from(total).unwrap_or(1).max(1);
         let mut end = 0;
         let ranges = counts.iter().map(|count| {
@@ -181,9 +199,27 @@ pub(super) unsafe fn reduce_scatter_blocks(
             start..end
         });
         let ranges: Vec<_> = ranges.collect();
+        give_blocks(members, args, &own, RawBlocks::Ranges(&ranges), counts[members.place()])
+    }
+}
+
+/// Combines the vectors of all members, and gives this one its block of `count` elements.
+///
+/// # Safety
+///
+/// The program guarantees the contract of `MPI_Reduce_scatter`.
+unsafe fn give_blocks(
+    members: &CommMembers<'_>,
+    args: Reduced,
+    own: &Vector,
+    blocks: RawBlocks<'_>,
+    count: i64,
+) -> Result<(), CollectiveRefusal> {
+    let result = members.numbers(args.result, count, args.datatype)?;
+    // SAFETY: the caller guarantees it (contract of `give_blocks`).
+    unsafe {
         with_operator(members.front, (args.op, args.datatype), |op| {
-            let (own, blocks) = (Some(own.part), RawBlocks::Ranges(&ranges));
-            Ok(members.group.reduce_scatter_raw(own, result.part, blocks, op)?)
+            Ok(members.group.reduce_scatter_raw(Some(own.part), result.part, blocks, op)?)
         })?;
         result.store();
     }

@@ -2,16 +2,15 @@
 //! packed copy otherwise.
 
 use core::ops::Range;
-use core::ptr::NonNull;
 
 use strait::bytemuck::{cast_slice, cast_slice_mut};
-use strait::raw::Part;
+use strait::raw::{Part, RawBlocks};
 
 use super::CollectiveRefusal;
 use crate::abi::Handle;
 use crate::front::flat::FlatType;
 use crate::front::host::{MpiCount, Pointer};
-use crate::front::pack::whole;
+use crate::front::pack::{part, whole};
 use crate::front::shared::Shared;
 use crate::front::state::Front;
 
@@ -89,15 +88,6 @@ pub(super) struct Vector {
 struct PackedVector {
     copy: Vec<u128>,
     elements: Vec<TypedElements>,
-}
-
-/// Returns a part at an address, which may be any if the part is empty.
-fn part(address: usize, length: usize) -> Part {
-    let base = NonNull::new(core::ptr::with_exposed_provenance_mut(address));
-    match base {
-        Some(base) if length > 0 => Part { base, length },
-        _ => Part { base: NonNull::<u128>::dangling().cast(), length: 0 },
-    }
 }
 
 impl Vector {
@@ -207,11 +197,38 @@ fn runs(elements: &TypedElements) -> impl Iterator<Item = (usize, usize)> {
 /// A vector in blocks, one for each member.
 pub(super) struct MemberBlocks {
     pub(super) vector: Vector,
+    division: Division,
+}
+
+/// Where the blocks of a vector are.
+enum Division {
+    /// Blocks of this many bytes, one behind the other.
+    Equal(usize),
     /// The range of bytes of each block.
-    pub(super) ranges: Vec<Range<usize>>,
+    Ranges(Vec<Range<usize>>),
 }
 
 impl MemberBlocks {
+    /// Returns blocks of `count` elements each, one behind the other.
+    pub(super) fn equal(
+        front: &Front,
+        (base, count, datatype): (Pointer, i64, Handle),
+        members: usize,
+    ) -> Result<Self, CollectiveRefusal> {
+        let total = count.checked_mul(members as i64).ok_or(CollectiveRefusal::Argument)?;
+        let vector = Vector::new(front, base, total, datatype)?;
+        let division = Division::Equal(vector.part.length / members);
+        Ok(Self { vector, division })
+    }
+
+    /// Returns where the blocks are.
+    pub(super) fn raw(&self) -> RawBlocks<'_> {
+        match &self.division {
+            Division::Equal(bytes) => RawBlocks::Equal(*bytes),
+            Division::Ranges(ranges) => RawBlocks::Ranges(ranges),
+        }
+    }
+
     /// Returns blocks of elements of one type. `offsets` are counted in its extents.
     ///
     /// # Safety
@@ -267,7 +284,8 @@ impl MemberBlocks {
         let rows: Option<Vec<usize>> = filled().map(TypedElements::row).collect();
         let first = rows?.into_iter().min();
         let Some(first) = first else {
-            return Some(Self { vector: Vector::nothing(), ranges: vec![0..0; all.len()] });
+            let division = Division::Ranges(vec![0..0; all.len()]);
+            return Some(Self { vector: Vector::nothing(), division });
         };
         let range = |elements: &TypedElements| match elements.row() {
             Some(at) if !elements.is_empty() => at - first..at - first + elements.bytes(),
@@ -275,7 +293,8 @@ impl MemberBlocks {
         };
         let ranges: Vec<_> = all.iter().map(range).collect();
         let length = ranges.iter().map(|range| range.end).max().unwrap_or(0);
-        Some(Self { vector: Vector { part: part(first, length), packed: None }, ranges })
+        let vector = Vector { part: part(first, length), packed: None };
+        Some(Self { vector, division: Division::Ranges(ranges) })
     }
 
     fn packed(all: Vec<TypedElements>) -> Self {
@@ -285,8 +304,8 @@ impl MemberBlocks {
             end += elements.bytes();
             start..end
         };
-        let ranges: Vec<_> = all.iter().map(range).collect();
-        Self { vector: Vector::packed(end, all), ranges }
+        let division = Division::Ranges(all.iter().map(range).collect());
+        Self { vector: Vector::packed(end, all), division }
     }
 
     /// As [`Vector::load`].

@@ -2,18 +2,17 @@
 
 use core::ffi::c_int;
 
-use strait::bytemuck::{self, cast_slice_mut};
+use strait::bytemuck;
 use strait::{Error, Number, Op, WindowError};
 
 use super::basic::{BasicType, Kind, by_kind};
-use super::host;
 use super::ops::PredefinedOp;
 use super::refusal::WindowRefusal;
 use super::table::Win;
 use super::target::TargetPlace;
 use super::transfer::shape;
 use crate::abi::{self, Handle};
-use crate::front::flat::FlatType;
+use crate::front::combine_packed::combine_packed;
 use crate::front::state::Front;
 
 /// An accumulate, with an origin that has no gaps.
@@ -59,55 +58,18 @@ impl Combination<'_> {
         match self.operation {
             PredefinedOp::Known(Op::NoOp) => return Ok(()),
             PredefinedOp::Known(Op::Replace) => found.copy_from_slice(self.data),
-            _ => self.reduce(&flat, &mut found)?,
+            _ => {
+                c_int::try_from(found.len() / flat.size.max(1))
+                    .map_err(|_| WindowRefusal::Class(abi::ERR_COUNT))?;
+                let data = &mut self.data.to_vec();
+                match combine_packed(&flat, self.basic.handle, self.op, data, &mut found) {
+                    0 => {}
+                    code => return Err(WindowRefusal::Reported(code)),
+                }
+            }
         }
         write(win, there, &found)
     }
-
-    /// Has the host combine elements without gaps between them.
-    fn reduce(&self, flat: &FlatType, found: &mut [u8]) -> Result<(), WindowRefusal> {
-        let count = found.len() / flat.size.max(1);
-        let number = c_int::try_from(count).map_err(|_| WindowRefusal::Class(abi::ERR_COUNT))?;
-        let (mut data, mut result) = (spread(flat, self.data, count), spread(flat, found, count));
-        // SAFETY: both have as many elements as the type needs, aligned for any type.
-        let code = unsafe {
-            let (data, result) = (data.as_mut_ptr().cast(), result.as_mut_ptr().cast());
-            host::Reduce_local(data, result, number, self.basic.handle, self.op)
-        };
-        if code != 0 {
-            return Err(WindowRefusal::Reported(code));
-        }
-        let all: &mut [u8] = cast_slice_mut(&mut result);
-        for ((at, length), place) in places(flat, count).zip(pieces(flat, count)) {
-            found[place..place + length].copy_from_slice(&all[at..at + length]);
-        }
-        Ok(())
-    }
-}
-
-/// Returns the places and lengths of the runs of elements behind each other.
-fn places(flat: &FlatType, count: usize) -> impl Iterator<Item = (usize, usize)> {
-    flat.addresses(0, count)
-}
-
-/// Returns the places of the same runs without gaps.
-fn pieces(flat: &FlatType, count: usize) -> impl Iterator<Item = usize> {
-    flat.addresses(0, count).scan(0, |next, (_, length)| {
-        let place = *next;
-        *next += length;
-        Some(place)
-    })
-}
-
-/// Returns elements as the host has them, from their bytes without gaps.
-fn spread(flat: &FlatType, bytes: &[u8], count: usize) -> Vec<u128> {
-    let extent = usize::try_from(flat.extent).unwrap_or(0).max(flat.size);
-    let mut elements = vec![0_u128; (extent * count).div_ceil(size_of::<u128>())];
-    let all: &mut [u8] = cast_slice_mut(&mut elements);
-    for ((at, length), place) in places(flat, count).zip(pieces(flat, count)) {
-        all[at..at + length].copy_from_slice(&bytes[place..place + length]);
-    }
-    elements
 }
 
 fn read(win: &Win, there: &TargetPlace, bytes: &mut [u8]) -> Result<(), WindowRefusal> {

@@ -37,7 +37,6 @@ host_functions! {
     fn Win_get_group(win: Handle, group: HandlePtr);
     fn Group_size(group: Handle, size: Ints);
     fn Type_get_name(datatype: Handle, name: *mut c_char, length: Ints);
-    fn Reduce_local(data: Pointer, result: Pointer, count: c_int, datatype: Handle, op: Handle);
 
     fn Win_fence(promise: c_int, win: Handle);
     fn Win_post(group: Handle, promise: c_int, win: Handle);

@@ -62,7 +62,7 @@ pub(crate) struct NpbBench {
     /// Design of the RDMA channel between nodes [default: STRAIT_RING]
     #[arg(long, value_name = "DESIGN", value_parser = parse_design)]
     ring: Option<Design>,
-    /// StageSide that begins a large message [default: STRAIT_RENDEZVOUS]
+    /// Side that begins a large message [default: STRAIT_RENDEZVOUS]
     #[arg(long, value_name = "SETTING", value_parser = parse_rendezvous)]
     rendezvous: Option<Rendezvous>,
     #[command(flatten)]
