@@ -337,14 +337,15 @@ fn an_envelope_stops_and_goes_on_after_a_pause() {
     });
 }
 
-/// Random programs in which announcements and RTRs cross.
+/// Random programs in which announcements and RTRs cross. How many are used or missed depends on
+/// who comes first. Three seeds had none that was missed in one run of thirteen.
 #[test]
 fn traffic_of_receivers_that_ask() {
     let job = Ranks::new(4, "traffic_of_receivers_that_ask").on_nodes(2);
     // Most of the messages are announced.
     let job = job.with("STRAIT_STREAM_MAX", 500).with("STRAIT_RENDEZVOUS", "speculative");
     job.run(|world| {
-        traffic::seeds(300, 3).for_each(|seed| traffic::run(&world, seed, 4, 100_000));
+        traffic::seeds(300, 20).for_each(|seed| traffic::run(&world, seed, 4, 100_000));
         let Rtrs { used, missed, .. } = world.rtrs();
         let mut counts = [used, missed];
         world.endpoint().allreduce(&mut counts, Op::Sum).unwrap();
