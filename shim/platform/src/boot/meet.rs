@@ -76,7 +76,9 @@ fn share(
     let mut record = WaitRecorder::new(RecordPlace::of(map, rank));
     record.renew_alone(Wait::new(Call::Start));
     let welcome = (nonce, map.length() as u64, segment.ranks());
-    let served = listener.serve(map.fd(), welcome, others, limit, watch);
+    // A launcher that does not know Strait tells of no death before a rank has come.
+    let is_dead = |_| false;
+    let served = listener.serve(map.fd(), welcome, others, limit, is_dead, watch);
     if served.is_err() {
         let absent = others.iter().filter(|rank| !came.contains(rank));
         absent.chain([&rank]).for_each(|&rank| liveness::mark_dead(word(rank)));

@@ -33,7 +33,7 @@ use super::greet;
 use super::join::{await_answer, receive};
 use super::message::{Hello, JoinRefusal, Malformed, PROTOCOL, Reply};
 use super::store::KeyValueStore;
-use crate::backoff::{FETCH_PERIOD, PeriodicWait};
+use crate::backoff::{FETCH_PERIOD, LIVENESS_PERIOD, PeriodicWait};
 use crate::{Rank, segment};
 
 /// Time within which ranks that passed the fence must fetch the shared descriptor, and within which
@@ -83,7 +83,8 @@ impl DescriptorListener {
     }
 
     /// Sends `file` of `length` bytes to each of `members` once, in the order in which they
-    /// connect. It calls `served` for each before it sends the copy.
+    /// connect. It calls `served` for each before it sends the copy. It does not wait for members
+    /// that are dead.
     ///
     /// # Errors
     ///
@@ -94,18 +95,24 @@ impl DescriptorListener {
         (nonce, length, ranks): (u64, u64, u32),
         members: &[Rank],
         limit: Duration,
+        is_dead: impl Fn(Rank) -> bool,
         mut served: impl FnMut(Served),
     ) -> Result<(), BootError> {
         let deadline = Instant::now() + limit;
         let mut done: Vec<Served> = Vec::new();
         let mut callers: Vec<(OwnedFd, u32)> = Vec::new();
         let welcome = Reply::Welcome { nonce, length, ranks, nodes: 0 };
-        while done.len() < members.len() {
+        loop {
+            let came = |rank: Rank| done.iter().any(|served| served.rank == rank);
+            let is_awaited = |rank: &Rank| !came(*rank) && !is_dead(*rank);
+            let absent: Vec<_> = members.iter().copied().filter(is_awaited).collect();
+            if absent.is_empty() {
+                return Ok(());
+            }
             let left = deadline.saturating_duration_since(Instant::now());
-            let ready = ready(&self.listener, &callers, left).map_err(BootError::Socket)?;
+            let ready = ready(&self.listener, &callers, left.min(LIVENESS_PERIOD))
+                .map_err(BootError::Socket)?;
             if ready.is_empty() && left.is_zero() {
-                let came = |rank: &Rank| done.iter().any(|served| served.rank == *rank);
-                let absent = members.iter().copied().filter(|rank| !came(rank)).collect();
                 return Err(BootError::Absent { ranks: absent, seconds: limit.as_secs() });
             }
             // From the last to the first, so that `swap_remove` does not move the others.
@@ -128,7 +135,6 @@ impl DescriptorListener {
                 done.extend(member.filter(|new| sent && !done.contains(new)));
             }
         }
-        Ok(())
     }
 
     /// Accepts the next connection, if its process belongs to this user.
@@ -211,11 +217,12 @@ pub(super) fn fetch(
 }
 
 /// Shares one descriptor among all ranks of the job, which are on one host. Rank 0 makes it. Every
-/// rank calls it.
+/// rank calls it. Rank 0 does not wait for ranks that are dead.
 pub fn share(
     store: &mut dyn KeyValueStore,
     name: &str,
     (rank, ranks): (Rank, u32),
+    is_dead: impl Fn(Rank) -> bool,
     make: impl FnOnce() -> io::Result<OwnedFd>,
 ) -> Result<OwnedFd, BootError> {
     if rank != 0 {
@@ -227,7 +234,7 @@ pub fn share(
     store.fence()?;
     let (file, length, listener) = prepared?;
     let others: Vec<_> = (1..ranks).collect();
-    listener.serve(file.as_fd(), (0, length, ranks), &others, TIMEOUT, drop)?;
+    listener.serve(file.as_fd(), (0, length, ranks), &others, TIMEOUT, is_dead, drop)?;
     Ok(file)
 }
 

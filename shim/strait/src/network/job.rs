@@ -46,7 +46,8 @@ pub(crate) fn in_process(
 }
 
 /// Creates the network of one process. Every rank of the job calls it. `record` is the rank's.
-/// `deaths_are_told`: the launcher tells each node of every death.
+/// `deaths_are_told`: the launcher tells each node of every death. `is_dead` tells whether a rank
+/// is known to be dead.
 pub(crate) fn of_process(
     (choice, design): (Option<DeviceChoice>, Design),
     rank: Rank,
@@ -54,13 +55,14 @@ pub(crate) fn of_process(
     store: &mut dyn KeyValueStore,
     record: RecordPlace<'_>,
     deaths_are_told: bool,
+    is_dead: impl Fn(Rank) -> bool,
 ) -> Result<OptionalNetwork, Error> {
     if nodes.count() <= 1 {
         return Ok(None);
     }
     let mut record = WaitRecorder::new(record);
     record.renew_alone(Wait::new(Call::Start));
-    let Some(resources) = NetworkResources::of_process(choice, store, rank, nodes)? else {
+    let Some(resources) = NetworkResources::of_process(choice, store, rank, nodes, is_dead)? else {
         return Ok(None);
     };
     let config = config(design);

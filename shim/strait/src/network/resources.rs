@@ -77,6 +77,7 @@ impl NetworkResources {
         store: &mut dyn KeyValueStore,
         rank: Rank,
         nodes: &Nodes,
+        is_dead: impl Fn(Rank) -> bool,
     ) -> Result<Option<Self>, NetworkError> {
         let choice = match choice {
             Some(choice) => choice,
@@ -85,7 +86,8 @@ impl NetworkResources {
         };
         let make = || Fabric::create(nodes.ranks()).map_err(io::Error::other);
         let fabric = || {
-            boot::share(store, "fabric", (rank, nodes.ranks()), make).map_err(NetworkError::Share)
+            boot::share(store, "fabric", (rank, nodes.ranks()), is_dead, make)
+                .map_err(NetworkError::Share)
         };
         Self::of(choice, fabric)
     }

@@ -1,7 +1,7 @@
 //! How a world is made: what the program asks for, under what the environment asks for.
 
 use strait_core::engine::Tuning;
-use strait_core::layout::SegmentConfig;
+use strait_core::layout::{Life, SegmentConfig};
 use strait_core::ring::Design;
 use strait_hca::DeviceChoice;
 use strait_platform::boot::{self, BootError, KeyValueStore};
@@ -203,7 +203,9 @@ impl WorldBuilder {
         let boot::Membership { rank, nodes, map, mut store, deaths_are_told } = join()?;
         let (kind, lent) = ((device, ring), store.as_mut());
         let record = RecordPlace::of(&map, rank);
-        let network = networks::of_process(kind, rank, &nodes, lent, record, deaths_are_told)?;
+        let is_dead = |rank| map.rank_block(rank).liveness.state() == Life::Dead;
+        let network =
+            networks::of_process(kind, rank, &nodes, lent, record, deaths_are_told, is_dead)?;
         let mut world =
             World::new(std::sync::Arc::new(map), rank, nodes, store, network, cpus, tuning)?;
         if rank == 0 {

@@ -81,8 +81,8 @@ impl World {
     }
 
     /// Shares one descriptor among all ranks of the job, whatever their nodes. Rank 0 makes it, and
-    /// all others get a copy. All ranks are on one host, and all call this with the same name. Each
-    /// name is used once.
+    /// all others that are alive get a copy. All ranks are on one host, and all call this with the
+    /// same name. Each name is used once.
     ///
     /// ```
     /// use std::io::{Read, Seek, Write};
@@ -112,7 +112,8 @@ impl World {
         make: impl FnOnce() -> io::Result<OwnedFd>,
     ) -> Result<OwnedFd, Error> {
         let mut store = self.store.borrow_mut();
-        Ok(boot::share(store.as_mut(), name, (self.rank, self.size), make)?)
+        let is_dead = |rank| self.map.rank_block(rank).liveness.state() == Life::Dead;
+        Ok(boot::share(store.as_mut(), name, (self.rank, self.size), is_dead, make)?)
     }
 
     /// Ends this process with exit code `code`, and the whole job as far as the launcher can.

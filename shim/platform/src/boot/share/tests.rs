@@ -8,6 +8,11 @@ use crate::boot::InProcess;
 
 const SHORT: Duration = Duration::from_millis(20);
 
+/// No rank is dead.
+const fn all_live(_: Rank) -> bool {
+    false
+}
+
 /// Makes a file that contains `text`.
 fn file(text: &str) -> OwnedFd {
     let file = rustix::fs::memfd_create("shared", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
@@ -46,7 +51,7 @@ fn all_ranks_get_what_the_first_made() {
             made.fetch_add(1, Ordering::Relaxed);
             Ok(file("the same for all"))
         };
-        contents(&share(&mut store.clone(), "fabric", (rank, 5), make).unwrap())
+        contents(&share(&mut store.clone(), "fabric", (rank, 5), all_live, make).unwrap())
     };
     thread::scope(|scope| {
         let ranks: Vec<_> = (0..5).map(|rank| scope.spawn(move || shared(rank))).collect();
@@ -59,8 +64,31 @@ fn all_ranks_get_what_the_first_made() {
 
 #[test]
 fn a_job_of_one_rank_shares_with_no_rank() {
-    let shared = share(&mut store(), "alone", (0, 1), || Ok(file("mine"))).unwrap();
+    let shared = share(&mut store(), "alone", (0, 1), all_live, || Ok(file("mine"))).unwrap();
     assert_eq!(contents(&shared), "mine");
+}
+
+/// A rank dies between the fence and its fetch.
+#[test]
+fn nobody_waits_for_a_rank_that_has_died() {
+    let store = InProcess::new(1);
+    let died = AtomicU32::new(0);
+    let is_dead = |rank| rank == 2 && died.load(Ordering::Relaxed) == 1;
+    thread::scope(|scope| {
+        let sharing = scope.spawn(|| {
+            share(&mut store.clone(), "fabric", (0, 3), is_dead, || Ok(file("for the others")))
+        });
+        let got = loop {
+            match fetch(&mut store.clone(), "fabric", 1, TIMEOUT) {
+                Ok((_, got)) => break got,
+                Err(error) => assert!(matches!(error, BootError::NotOffered { .. }), "{error}"),
+            }
+        };
+        assert_eq!(contents(&got), "for the others");
+        assert!(!sharing.is_finished(), "it waits for rank 2");
+        died.store(1, Ordering::Relaxed);
+        sharing.join().unwrap().unwrap();
+    });
 }
 
 #[test]
@@ -69,10 +97,11 @@ fn what_cannot_be_made_is_an_error_for_all_and_not_a_hang() {
     thread::scope(|scope| {
         let mut theirs = store.clone();
         let other = scope.spawn(move || {
-            share(&mut theirs, "fabric", (1, 2), || unreachable!("rank 0 makes it"))
+            share(&mut theirs, "fabric", (1, 2), all_live, || unreachable!("rank 0 makes it"))
         });
-        let mine =
-            share(&mut store.clone(), "fabric", (0, 2), || Err(io::ErrorKind::StorageFull.into()));
+        let mine = share(&mut store.clone(), "fabric", (0, 2), all_live, || {
+            Err(io::ErrorKind::StorageFull.into())
+        });
         let (mine, other) = (mine.unwrap_err(), other.join().unwrap().unwrap_err());
         assert!(matches!(&mine, BootError::NotMade { name, .. } if name == "fabric"), "{mine}");
         assert!(matches!(&other, BootError::NotOffered { name } if name == "fabric"), "{other}");
@@ -86,8 +115,8 @@ fn unknown_peers_are_refused_and_disturb_no_member() {
     let (number, nonce) = offered(&mut store, "door");
     let file = file("for rank 2");
     thread::scope(|scope| {
-        let serving =
-            scope.spawn(|| listener.serve(file.as_fd(), (7, 8, 9), &[2], TIMEOUT, |_| ()));
+        let serving = scope
+            .spawn(|| listener.serve(file.as_fd(), (7, 8, 9), &[2], TIMEOUT, all_live, |_| ()));
         let refused =
             |answer| matches!(answer, Ok((Reply::Refused(JoinRefusal::UnknownPeer), None)));
         assert!(refused(wakeup(number, 2, nonce + 1)), "another nonce");
@@ -127,8 +156,8 @@ fn a_rank_is_one_process_and_may_ask_again() {
     let (number, nonce) = offered(&mut store, "door");
     let file = file("");
     thread::scope(|scope| {
-        let serving =
-            scope.spawn(|| listener.serve(file.as_fd(), (0, 0, 0), &[1, 2], TIMEOUT, |_| ()));
+        let serving = scope
+            .spawn(|| listener.serve(file.as_fd(), (0, 0, 0), &[1, 2], TIMEOUT, all_live, |_| ()));
         for _ in 0..3 {
             let answer = wakeup(number, 1, nonce).unwrap();
             assert!(matches!(answer, (Reply::Welcome { .. }, Some(_))), "{answer:?}");
@@ -158,7 +187,7 @@ fn a_rank_that_does_not_come_is_named() {
     rustix::net::connect(&caller, &address(number).unwrap()).unwrap();
     let hello = Hello { nonce, ..Hello::new(2, std::process::id()) }.encode();
     rustix::net::send(&caller, &hello, SendFlags::empty()).unwrap();
-    let served = listener.serve(file("").as_fd(), (0, 0, 0), &[1, 2, 3], SHORT, |_| ());
+    let served = listener.serve(file("").as_fd(), (0, 0, 0), &[1, 2, 3], SHORT, all_live, |_| ());
     let error = served.unwrap_err();
     assert!(matches!(&error, BootError::Absent { ranks, .. } if *ranks == [1, 3]), "{error}");
     assert!(error.to_string().contains("[1, 3]"), "{error}");
