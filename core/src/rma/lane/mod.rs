@@ -82,6 +82,12 @@ pub enum LaneError {
 }
 
 impl LaneError {
+    /// Returns whether the lane could not be connected because the member has closed its end.
+    #[must_use]
+    pub const fn has_closed_end(&self) -> bool {
+        matches!(self, Self::Connect(HcaError::Unreachable { .. } | HcaError::Refused { .. }))
+    }
+
     /// Returns the failure cause of the member, if the error means that the member is gone.
     #[must_use]
     pub const fn sign(&self) -> Option<FailureCause> {

@@ -199,8 +199,9 @@ impl InternodeMemory {
     }
 
     /// Connects the lanes to the ends that the members have for this one. A member that has died
-    /// since is no error here: operations on it report the loss. A member that cannot be reached
-    /// waits for its end of the lane, so all communication with it ends, which it learns of. On
+    /// or given up the window since is no error here: operations on it, or the members' agreement,
+    /// report it. A member to which no connection can be made waits for its end of the lane, so all
+    /// communication with it ends, which it learns of. On
     /// iWARP this rank's end cannot be connected to itself. That is no error either, since only
     /// atomics use that lane, and iWARP has none.
     pub(super) fn connect(&self, world: &World, ends: &[(Rank, Address)]) -> Result<(), Error> {
@@ -254,6 +255,12 @@ fn settle_lane(
             is_gone
         }
         Some(Err(_)) if rank == world.rank() => true,
+        // A member closes its end when it learns that a third one died before all had exchanged
+        // their addresses. It lives, and the next step tells of that death.
+        Some(Err(error)) if error.has_closed_end() => {
+            world.with_network(|network| network.break_lane(lane));
+            true
+        }
         Some(Err(error)) => match error.sign() {
             Some(cause) => world.lock_progress().peer_gone(rank, Gone::Failed(cause))?,
             None => return Err(WindowError::Device { rank, error }.into()),
