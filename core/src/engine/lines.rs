@@ -58,7 +58,8 @@ unsafe fn copy_out(message: LineMessage, to: NonNull<u8>, length: usize, straigh
 
 impl<M: Memory + Clone> Engine<M> {
     /// Starts a receive of the oldest message that matches `pattern`. Receives it at once if it is
-    /// short and has arrived, and posts the receive otherwise. Declines what [`Engine::irecv`] has
+    /// short and has arrived, and posts the receive otherwise, or if the last messages came after
+    /// their receives. Declines what [`Engine::irecv`] has
     /// to do, and changes nothing then but to deliver other messages.
     ///
     /// # Safety
@@ -86,11 +87,11 @@ impl<M: Memory + Clone> Engine<M> {
                 Bypass::Nothing => {}
             }
         }
-        if pattern.source != ANY_SOURCE {
+        if self.should_look(pattern.source, buffer.length) {
             match self.recv_from_lines(&pattern, pattern.source, bytes, false) {
                 Bypass::Received(status) => return ReceivedShort::Done(status),
                 Bypass::Closed => return ReceivedShort::Declined,
-                Bypass::Nothing => {}
+                Bypass::Nothing => self.early.looked_in_vain(),
             }
         }
         // SAFETY: the caller lends the bytes until the receive is over (contract of `irecv_short`).
@@ -108,6 +109,14 @@ impl<M: Memory + Clone> Engine<M> {
             None => source == ANY_SOURCE && !self.peers.is_empty() && !self.has_network(),
         };
         comes_by_lines && (tag <= TAG_MAX || tag == ANY_TAG)
+    }
+
+    /// Returns whether a receive from `source` looks for its message before it is posted.
+    #[inline(always)]
+    fn should_look(&mut self, source: u32, length: usize) -> bool {
+        // `ANY_SOURCE` is no index.
+        let peer = self.peers.get_mut(source as usize);
+        peer.is_some_and(|peer| self.early.should_look(length, &mut peer.receives))
     }
 
     /// Posts a receive that sends no RTR.
@@ -251,6 +260,7 @@ impl<M: Memory + Clone> Engine<M> {
                 }
             }
         }
+        self.early.wait_looked(came);
         came
     }
 

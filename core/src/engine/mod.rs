@@ -157,6 +157,7 @@ mod deferred_send;
 mod delivery;
 mod descriptors;
 mod eager_flags;
+mod early_look;
 mod failure;
 mod failure_cause;
 mod gone;
@@ -232,6 +233,7 @@ pub use tuning::{LINES_FIRST, Tuning};
 use crate::layout::Segment;
 use crate::matching::PostedQueue;
 use crate::memory::{Memory, OutOfMemory, Table};
+use early_look::EarlyLook;
 use inbox::Inbox;
 use negotiation::Negotiation;
 use network::Network;
@@ -249,6 +251,7 @@ use unexpected::UnexpectedMessages;
 pub struct Engine<M: Memory + Clone> {
     peers: Table<Peer, M>,
     posted: PostedQueue<M>,
+    early: EarlyLook,
     unexpected: UnexpectedMessages<M>,
     segment: Segment,
     rank: u32,
@@ -310,6 +313,7 @@ impl<M: Memory + Clone> Engine<M> {
                 Peer::new(&segment, rank, peer as u32)
             })?,
             posted: PostedQueue::new(memory.clone()),
+            early: EarlyLook::default(),
             unexpected: UnexpectedMessages::new(memory.clone()),
             outbox: Outbox::new(&memory, &segment, rank, ranks)?,
             inbox: Inbox::new(memory.clone(), ranks)?,

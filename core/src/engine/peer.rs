@@ -21,6 +21,8 @@ pub(super) struct Peer {
     pub(super) paths: ShortPaths,
     /// Classes of tags in which a message without a turn went to the peer.
     pub(super) eager: EagerFlags,
+    /// The batch in which a receive from the peer was last started ([`super::early_look`]).
+    pub(super) receives: u32,
     /// The peer's doorbell.
     bell: DoorbellPtr,
     end: PeerEnd,
@@ -48,6 +50,7 @@ impl Peer {
         Self {
             paths: ShortPaths::new(segment, rank, peer),
             eager: EagerFlags::default(),
+            receives: 0,
             bell: segment.doorbell(peer),
             end: PeerEnd::default(),
             stream: None,

@@ -138,6 +138,14 @@ pub const NODES: Variable = Variable {
     default: "1",
 };
 
+/// Whether the front for other MPIs explains what it leaves to the host.
+pub const MPI_VERBOSE: Variable = Variable {
+    name: "STRAIT_MPI_VERBOSE",
+    meaning: "under strait mpi: say at start why the host keeps messages or a communicator",
+    expected: "any text",
+    default: "not set: say nothing; set by strait mpi --explain",
+};
+
 /// Returns the number of processors that the ranks of a node share. A rank cannot count them
 /// itself, because it may be bound to one processor.
 ///

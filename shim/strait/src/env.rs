@@ -20,7 +20,7 @@ pub(crate) use strait_platform::env::cpus;
 use strait_platform::env::{
     BOOT_FD, CPUS, NODES, PMI_FD, PMI_RANK, PMI_SIZE, PMIX_NAMESPACE, RANK, SIZE, UNIVERSE, nodes,
 };
-pub use strait_platform::env::{EnvError, Variable};
+pub use strait_platform::env::{EnvError, MPI_VERBOSE, Variable};
 use strait_platform::record::RecordMode;
 
 use crate::{LockDesign, WindowDesign};
@@ -196,6 +196,7 @@ pub const VARIABLES: &[Variable] = &[
     RECORD,
     UNIVERSE,
     NODES,
+    MPI_VERBOSE,
     PMI_FD,
     PMI_RANK,
     PMI_SIZE,

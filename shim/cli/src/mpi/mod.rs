@@ -48,7 +48,7 @@ impl Mpi {
         let front = prepare(&host, self.fronts.as_deref())?;
         let mut command = command(words, &programs, &preload(&front));
         if self.explain {
-            command.env("STRAIT_MPI_VERBOSE", "1");
+            command.env(strait::env::MPI_VERBOSE.name, "1");
             say(&format!("strait: {} through {}", host.path.display(), front.display()))?;
         }
         Err(format!("cannot run {}: {}", words[0], command.exec()).into())
