@@ -437,6 +437,32 @@ fn a_death_ends_a_reduction() {
     survive("a_death_ends_a_reduction", 6, |group, _| group.allreduce(&mut [1_u64; 2000], Op::Sum));
 }
 
+/// A rank that knows of a death says nothing in the group's first barrier. The others would take it
+/// for its part in a later barrier, and the answer to it would end that one too early.
+#[test]
+fn nothing_is_sent_for_a_first_barrier_that_a_death_has_ended() {
+    let name = "nothing_is_sent_for_a_first_barrier_that_a_death_has_ended";
+    Ranks::new(3, name).with_deaths(&[2]).run(|world| {
+        let endpoint = world.endpoint();
+        match world.rank() {
+            2 => die(),
+            1 => {
+                assert_eq!(endpoint.recv(&mut [0_u8], 2, 0).unwrap_err().gone_peer(), Some(2));
+                let group = endpoint.group(&[0, 1, 2]).unwrap();
+                for _ in 0..3 {
+                    assert_eq!(group.barrier().unwrap_err().gone_peer(), Some(2));
+                }
+                endpoint.send(&[1_u8], 0, 0).unwrap();
+            }
+            _ => {
+                endpoint.recv(&mut [0_u8], 1, 0).unwrap();
+                assert_eq!(world.held().bytes, 0, "messages came before this one");
+            }
+        }
+        world.finalize().unwrap();
+    });
+}
+
 /// A survivor that gives up twice does not count for the dead rank, or for a rank that has not
 /// arrived yet.
 #[test]

@@ -337,8 +337,8 @@ fn an_envelope_stops_and_goes_on_after_a_pause() {
     });
 }
 
-/// Random programs in which announcements and RTRs cross. How many are used or missed depends on
-/// who comes first. Three seeds had none that was missed in one run of thirteen.
+/// Random programs in which announcements and RTRs cross. Whether an RTR is used or missed depends
+/// on which side is first. Three seeds had none that was missed in one run of thirteen.
 #[test]
 fn traffic_of_receivers_that_ask() {
     let job = Ranks::new(4, "traffic_of_receivers_that_ask").on_nodes(2);

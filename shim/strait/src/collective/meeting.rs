@@ -60,12 +60,12 @@ impl MeetingPoint {
                 place.barrier(&team)
             }
             Self::Messages { barriers } => {
-                team.check_whole()?;
                 let due = barriers.as_mut().is_some_and(|barriers| {
                     *barriers = barriers.wrapping_add(1);
                     *barriers >= BARRIERS_PER_SEARCH && barriers.is_power_of_two()
                 });
                 if !due {
+                    team.check_whole()?;
                     return team.disseminate();
                 }
                 if let slot @ Self::Slot(_) = agree(team, way)? {
@@ -120,6 +120,7 @@ impl MeetingPoint {
 /// a slot meanwhile. The release message carries the slot's number. So all members agree, and none
 /// uses the slot of a group that has left it.
 fn agree(team: Team<'_>, way: BarrierAlgorithm) -> Result<MeetingPoint, Error> {
+    team.check_whole()?;
     let segment = team.world.segment();
     let mut bit = 1;
     while bit < team.count() && team.place & bit == 0 {
