@@ -136,8 +136,10 @@ enum Command {
     Mutants,
     /// Run the core's tests and the models of its algorithms under Miri.
     Miri,
-    /// Run the native tests under the address sanitizer and the thread sanitizer.
+    /// Run the native tests under the address sanitizer.
     Sanitize,
+    /// Run the tests with threads under the thread sanitizer.
+    Races,
     /// Fuzz every parser of data that another process writes.
     Fuzz {
         /// Time for each target, in seconds.
@@ -198,6 +200,7 @@ fn main() -> ExitCode {
         Command::Mutants => mutants::run(&shell),
         Command::Miri => miri::run(&shell),
         Command::Sanitize => sanitize::run(&shell),
+        Command::Races => sanitize::races(&shell),
         Command::Fuzz { seconds } => fuzz::run(&shell, seconds),
         Command::Chaos { options } => chaos::run(&shell, &options),
         Command::Vm { run: Some(line), device, .. } => vm::run_line(&shell, &device, &line),

@@ -76,7 +76,7 @@ const THREAD: Sanitizer = Sanitizer {
     optimization: Some("1"),
 };
 
-/// Runs `cargo xtask sanitize`.
+/// Runs `cargo xtask sanitize`: the native tests under the address sanitizer.
 pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
     setup::need(shell, Tool::Nightly)?;
     let memory = format!(
@@ -84,10 +84,13 @@ pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
          -p strait-simulations --lib --bins {}",
         suites(shell)?
     );
-    stop::all(vec![
-        ("address", ADDRESS.watch(shell, &[&memory])),
-        ("thread", THREAD.watch(shell, &THREADS)),
-    ])
+    ADDRESS.watch(shell, &[&memory])
+}
+
+/// Runs `cargo xtask races`: the tests with threads under the thread sanitizer.
+pub(crate) fn races(shell: &Shell) -> Result<(), Stop> {
+    setup::need(shell, Tool::Nightly)?;
+    THREAD.watch(shell, &THREADS)
 }
 
 impl Sanitizer {

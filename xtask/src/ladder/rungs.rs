@@ -29,7 +29,7 @@ const fn rung(lane: Lane, name: &'static str, proves: &'static str) -> Rung {
 /// Every rung, in the order in which its lane runs it.
 ///
 /// `ffi`, `icount` and `library` use the same files of `target/library`, so they are in one lane.
-pub(super) const RUNGS: [Rung; 18] = [
+pub(super) const RUNGS: [Rung; 19] = [
     rung(Lane::Jobs, "unit", "every native test"),
     rung(Lane::Jobs, "launchers", "programs start under launchers that know nothing of Strait"),
     Rung { downloads: true, ..rung(Lane::Jobs, "mpi", "other MPIs run on Strait, unmodified") },
@@ -44,7 +44,7 @@ pub(super) const RUNGS: [Rung; 18] = [
         ..rung(Lane::Jobs, "chaos", "survivors of any death go on, with all their data")
     },
     Rung { downloads: true, ..rung(Lane::Jobs, "vm", "real libibverbs, in a virtual machine") },
-    rung(Lane::Jobs, "sanitize", "no memory errors, no races"),
+    rung(Lane::Jobs, "sanitize", "no memory errors"),
     // These two have a target directory of their own. So they compile while `unit` does.
     rung(Lane::Computation, "loom", "the atomic algorithms, interleaving by interleaving"),
     rung(Lane::Computation, "mutants", "every memory ordering is needed"),
@@ -56,6 +56,8 @@ pub(super) const RUNGS: [Rung; 18] = [
     rung(Lane::Computation, "icount", "instructions per operation"),
     rung(Lane::Computation, "miri", "the core has no undefined behaviour"),
     rung(Lane::Computation, "fuzz", "no bytes of another process do harm"),
+    // Its ranks are threads of one process, and most of the time is that of the compiler.
+    rung(Lane::Computation, "races", "no races between threads"),
     rung(Lane::Computation, "package", "the published crates are whole, and old Rust builds them"),
 ];
 
