@@ -174,16 +174,16 @@ impl Report {
     }
 }
 
-/// Returns a sentence with the bare line before and after.
+/// Returns a text with the bare line before and after, in lines of up to 80 columns.
 fn bare_line(before: Option<SampleSummary>, after: Option<SampleSummary>) -> String {
     let (Some(before), Some(after)) = (before, after) else {
-        return "bare cache line: not measured, both ranks of a pair share one processor and take \
-                turns"
+        return "bare cache line: not measured, both ranks of a pair share one processor\n\
+                and take turns"
             .to_owned();
     };
     let (before, after) = (before.p50, after.p50);
     let moved = if before.max(after) > MOVED * before.min(after) {
-        ": cores moved, so trust the column × line, or measure again"
+        "\ncores moved, so trust the column × line, or measure again"
     } else {
         ""
     };
@@ -198,6 +198,10 @@ mod tests {
     fn lines_that_disagree_are_reported() {
         let line = |p50| Some(SampleSummary { min: p50, p50, p99: p50, samples: 1 });
         assert!(!bare_line(line(45.0), line(55.0)).contains("moved"));
+        let texts = [bare_line(None, None), bare_line(line(123_456.7), line(987_654.3))];
+        for line in texts.iter().flat_map(|text| text.lines()) {
+            assert!(line.chars().count() <= 80, "{line}");
+        }
         assert!(bare_line(line(45.0), line(60.0)).contains("moved"));
         assert!(bare_line(line(200.0), line(45.0)).contains("moved"));
         assert!(bare_line(None, None).contains("not measured"));
