@@ -59,8 +59,8 @@ unsafe fn copy_out(message: LineMessage, to: NonNull<u8>, length: usize, straigh
 impl<M: Memory + Clone> Engine<M> {
     /// Starts a receive of the oldest message that matches `pattern`. Receives it at once if it is
     /// short and has arrived, and posts the receive otherwise, or if the last messages came after
-    /// their receives. Declines what [`Engine::irecv`] has
-    /// to do, and changes nothing then but to deliver other messages.
+    /// their receives. Declines what [`Engine::irecv`] has to do, and changes nothing then but to
+    /// deliver other messages.
     ///
     /// # Safety
     ///

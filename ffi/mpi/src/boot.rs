@@ -67,7 +67,7 @@ fn start() {
 
 /// Tells the user why the host keeps all messages, if `STRAIT_MPI_VERBOSE` is set.
 fn explain(why: &str) {
-    if std::env::var_os(strait::env::MPI_VERBOSE.name).is_some() {
+    if strait::env::MPI_VERBOSE.is_set() {
         eprintln!("strait: all messages are the host's: {why}");
     }
 }

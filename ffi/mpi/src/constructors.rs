@@ -29,7 +29,7 @@ unsafe fn adopt(code: c_int, new: HandlePtr) -> c_int {
 
 /// Tells the user that the host keeps a communicator, if `STRAIT_MPI_VERBOSE` is set.
 fn explain(handle: Handle) {
-    if std::env::var_os(strait::env::MPI_VERBOSE.name).is_none() {
+    if !strait::env::MPI_VERBOSE.is_set() {
         return;
     }
     let (mut rank, mut size) = (0, 0);

@@ -46,6 +46,12 @@ impl Variable {
         std::env::var_os(self.name).map(|value| self.parse(&value, accept)).transpose()
     }
 
+    /// Returns whether the variable is set, to whatever value.
+    #[must_use]
+    pub fn is_set(&self) -> bool {
+        std::env::var_os(self.name).is_some()
+    }
+
     fn parse<T: FromStr>(
         &self,
         value: &OsStr,

@@ -205,7 +205,7 @@ pub const VARIABLES: &[Variable] = &[
 
 /// Returns whether `strait run` started this process.
 pub(crate) fn has_own_launcher() -> bool {
-    std::env::var_os(BOOT_FD.name).is_some()
+    BOOT_FD.is_set()
 }
 
 /// Returns the tuning in force: the defaults, where the environment sets no other value.

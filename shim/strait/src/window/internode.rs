@@ -201,9 +201,8 @@ impl InternodeMemory {
     /// Connects the lanes to the ends that the members have for this one. A member that has died
     /// or given up the window since is no error here: operations on it, or the members' agreement,
     /// report it. A member to which no connection can be made waits for its end of the lane, so all
-    /// communication with it ends, which it learns of. On
-    /// iWARP this rank's end cannot be connected to itself. That is no error either, since only
-    /// atomics use that lane, and iWARP has none.
+    /// communication with it ends, which it learns of. On iWARP this rank's end cannot be connected
+    /// to itself. That is no error either, since only atomics use that lane, and iWARP has none.
     pub(super) fn connect(&self, world: &World, ends: &[(Rank, Address)]) -> Result<(), Error> {
         for (&lane, (rank, address)) in self.lanes.iter().zip(ends) {
             let wait = || Wait::on(Call::Connect, *rank);
