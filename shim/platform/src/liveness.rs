@@ -199,6 +199,12 @@ pub fn is_ending(liveness: &Liveness, errno: i32) -> bool {
     errno == libc::ESRCH || has_ended(liveness)
 }
 
+/// Returns whether a rank is known to have died.
+#[must_use]
+pub fn is_dead(liveness: &Liveness) -> bool {
+    liveness.state() == Life::Dead
+}
+
 /// Marks a rank as dead after its process has gone, unless the process left in good order.
 pub fn mark_dead(liveness: &Liveness) {
     if liveness.state() != Life::Finished {

@@ -1,12 +1,12 @@
 //! How a world is made: what the program asks for, under what the environment asks for.
 
 use strait_core::engine::Tuning;
-use strait_core::layout::{Life, SegmentConfig};
+use strait_core::layout::SegmentConfig;
 use strait_core::ring::Design;
 use strait_hca::DeviceChoice;
 use strait_platform::boot::{self, BootError, KeyValueStore};
 use strait_platform::record::RecordPlace;
-use strait_platform::{Nodes, Rank};
+use strait_platform::{Nodes, Rank, liveness};
 
 use super::World;
 use crate::network::job as networks;
@@ -203,7 +203,7 @@ impl WorldBuilder {
         let boot::Membership { rank, nodes, map, mut store, deaths_are_told } = join()?;
         let (kind, lent) = ((device, ring), store.as_mut());
         let record = RecordPlace::of(&map, rank);
-        let is_dead = |rank| map.rank_block(rank).liveness.state() == Life::Dead;
+        let is_dead = |rank| liveness::is_dead(&map.rank_block(rank).liveness);
         let network =
             networks::of_process(kind, rank, &nodes, lent, record, deaths_are_told, is_dead)?;
         let mut world =

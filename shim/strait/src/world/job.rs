@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use strait_core::engine::Tuning;
 use strait_core::layout::Life;
 use strait_platform::Nodes;
-use strait_platform::{Rank, boot};
+use strait_platform::{Rank, boot, liveness};
 
 use super::World;
 use super::groups::GroupRegistry;
@@ -112,7 +112,7 @@ impl World {
         make: impl FnOnce() -> io::Result<OwnedFd>,
     ) -> Result<OwnedFd, Error> {
         let mut store = self.store.borrow_mut();
-        let is_dead = |rank| self.map.rank_block(rank).liveness.state() == Life::Dead;
+        let is_dead = |rank| liveness::is_dead(&self.map.rank_block(rank).liveness);
         Ok(boot::share(store.as_mut(), name, (self.rank, self.size), is_dead, make)?)
     }
 
