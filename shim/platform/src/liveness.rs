@@ -87,7 +87,7 @@ impl LivenessWatch {
                         let Some(left) = new.checked_sub(1) else { continue };
                         new = left;
                     }
-                    match open(liveness, &mut self.exhausted) {
+                    match ProcessName::of(liveness).open(&mut self.exhausted) {
                         Some(watched) => *peer = watched,
                         // It ended before the first check. The next check reports it.
                         None => mark_dead(liveness),
@@ -120,23 +120,81 @@ impl LivenessWatch {
     }
 }
 
-/// Opens the process that `liveness` names. It compares the start time *after* opening: if it is
-/// equal, the descriptor is that process and not a later one with its number. Returns `None` when
-/// no process has that number and the namespace is this process's.
-fn open(liveness: &Liveness, exhausted: &mut bool) -> Option<PeerWatch> {
-    let (pid, started) = liveness.process();
-    let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw).filter(|_| !*exhausted) else {
-        return Some(PeerWatch::Word);
-    };
-    Some(match pidfd_open(pid, PidfdFlags::empty()) {
-        Ok(pidfd) if start_time(&pid.to_string()) == Some(started) => PeerWatch::Process(pidfd),
-        Err(Errno::SRCH) if is_ours(liveness.namespace()) => return None,
-        Ok(_) => PeerWatch::Word,
-        Err(error) => {
-            *exhausted |= matches!(error, Errno::MFILE | Errno::NFILE);
-            PeerWatch::Word
+/// A process, by numbers with which other processes of its host find it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct ProcessName {
+    pid: u32,
+    /// Start time of the process, in clock ticks since the machine was started; 0 if unknown.
+    started: u64,
+    /// Number of the PID namespace in which `pid` is valid; 0 if unknown.
+    namespace: u64,
+}
+
+impl ProcessName {
+    /// Returns the name of this process.
+    pub(crate) fn own() -> Self {
+        // Without /proc there is no start time.
+        let started = start_time("self").unwrap_or(0);
+        Self { pid: std::process::id(), started, namespace: namespace() }
+    }
+
+    /// Returns the name of the process behind `liveness`.
+    fn of(liveness: &Liveness) -> Self {
+        let (pid, started) = liveness.process();
+        Self { pid, started, namespace: liveness.namespace() }
+    }
+
+    /// Returns the name as text, which [`ProcessName::parse`] reads.
+    pub(crate) fn encode(&self) -> String {
+        format!("{} {} {}", self.pid, self.started, self.namespace)
+    }
+
+    /// Reads a name that [`ProcessName::encode`] wrote.
+    pub(crate) fn parse(text: &[u8]) -> Option<Self> {
+        let mut numbers = str::from_utf8(text).ok()?.split(' ');
+        let mut next = || numbers.next();
+        let (pid, started, namespace) = (next()?, next()?, next()?);
+        Some(Self {
+            pid: pid.parse().ok()?,
+            started: started.parse().ok()?,
+            namespace: namespace.parse().ok()?,
+        })
+    }
+
+    /// Returns whether the process has ended. Returns false where that cannot be known, as for a
+    /// process of another namespace. It asks the kernel, so it stays off the fast path.
+    pub(crate) fn has_ended(&self) -> bool {
+        match self.open(&mut false) {
+            None => true,
+            Some(PeerWatch::Process(pidfd)) => {
+                let mut fds = [PollFd::new(&pidfd, PollFlags::IN)];
+                matches!(poll(&mut fds, Some(&Timespec::default())), Ok(1..))
+            }
+            Some(_) => {
+                let is_known = self.started != 0 && is_ours(self.namespace);
+                is_known && start_time(&self.pid.to_string()) != Some(self.started)
+            }
         }
-    })
+    }
+
+    /// Opens the process. It compares the start time *after* opening: if it is equal, the
+    /// descriptor is that process and not a later one with its number. Returns `None` when no
+    /// process has that number and the namespace is this process's.
+    fn open(&self, exhausted: &mut bool) -> Option<PeerWatch> {
+        let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
+        let Some(pid) = pid.filter(|_| !*exhausted) else { return Some(PeerWatch::Word) };
+        Some(match pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(pidfd) if start_time(&pid.to_string()) == Some(self.started) => {
+                PeerWatch::Process(pidfd)
+            }
+            Err(Errno::SRCH) if is_ours(self.namespace) => return None,
+            Ok(_) => PeerWatch::Word,
+            Err(error) => {
+                *exhausted |= matches!(error, Errno::MFILE | Errno::NFILE);
+                PeerWatch::Word
+            }
+        })
+    }
 }
 
 /// Returns whether numbers from `namespace` name the same processes here; false when that is not
@@ -157,10 +215,10 @@ pub fn is_born(segment: &Segment, rank: u32) -> bool {
 
 /// Records in `liveness` that its rank is this process, and alive.
 pub fn attach_self(liveness: &Liveness) {
-    // Without /proc there is no start time; zero matches no process, and the word decides alone.
-    let started = start_time("self").unwrap_or(0);
-    liveness.set_namespace(namespace());
-    liveness.attach(std::process::id(), started);
+    // A start time of zero matches no process: the word decides alone.
+    let ProcessName { pid, started, namespace } = ProcessName::own();
+    liveness.set_namespace(namespace);
+    liveness.attach(pid, started);
 }
 
 /// Records in `liveness` that its rank is the process `pid`, which has the same namespace and may
@@ -178,18 +236,7 @@ pub fn has_ended(liveness: &Liveness) -> bool {
     match liveness.state() {
         Life::Unborn => false,
         Life::Dead | Life::Finished => true,
-        Life::Alive => match open(liveness, &mut false) {
-            None => true,
-            Some(PeerWatch::Process(pidfd)) => {
-                let mut fds = [PollFd::new(&pidfd, PollFlags::IN)];
-                matches!(poll(&mut fds, Some(&Timespec::default())), Ok(1..))
-            }
-            Some(_) => {
-                let (pid, started) = liveness.process();
-                let is_known = started != 0 && is_ours(liveness.namespace());
-                is_known && start_time(&pid.to_string()) != Some(started)
-            }
-        },
+        Life::Alive => ProcessName::of(liveness).has_ended(),
     }
 }
 
@@ -262,6 +309,24 @@ mod tests {
         assert_eq!(parse_start_time("7 (short) S 1"), None);
         assert_eq!(parse_start_time(&format!("7 (cut) {}", &rest[..rest.len() - 4])), None);
         assert_eq!(parse_start_time(""), None);
+    }
+
+    #[test]
+    fn a_process_name_tells_of_the_end_of_its_own_process_alone() {
+        let mut child = process();
+        let started = start_time(&child.id().to_string()).unwrap();
+        let name = ProcessName { pid: child.id(), started, namespace: namespace() };
+        assert_eq!(ProcessName::parse(name.encode().as_bytes()), Some(name));
+        assert_eq!(ProcessName::parse(b"7 8"), None);
+        let earlier = ProcessName { started: started - 1, ..name };
+        let elsewhere = ProcessName { namespace: 1, ..earlier };
+        let ended = || [name, earlier, elsewhere].map(|name| name.has_ended());
+        assert_eq!(ended(), [false, true, false]);
+        child.kill().unwrap();
+        while !name.has_ended() {}
+        assert!(start_time(&child.id().to_string()).is_some(), "no process has waited for it yet");
+        child.wait().unwrap();
+        assert_eq!(ended(), [true, true, false]);
     }
 
     #[test]

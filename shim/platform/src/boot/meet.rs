@@ -7,7 +7,7 @@ use strait_core::layout::{Call, SegmentConfig, Wait};
 
 use super::BootError;
 use super::join::adopt;
-use super::share::{DescriptorListener, Served, TIMEOUT, fetch};
+use super::share::{DescriptorListener, Served, TIMEOUT, fetch, has_died, introduce};
 use super::store::KeyValueStore;
 use crate::nodes::Nodes;
 use crate::record::{RecordPlace, WaitRecorder};
@@ -40,9 +40,11 @@ fn meet_within(
         store.fence()?;
         let (map, listener, nonce) = prepared?;
         let others: Vec<_> = others.collect();
-        share(&map, &listener, nonce, rank, &others, limit)?;
+        let is_dead = |rank| has_died(store, &name, rank);
+        share(&map, &listener, nonce, rank, (&others, limit), is_dead)?;
         return Ok(map);
     }
+    introduce(store, &name, rank)?;
     store.fence()?;
     let (reply, file) = fetch(store, &name, rank, limit)?;
     adopt(&reply, Some(file), rank, nodes.ranks())
@@ -51,15 +53,16 @@ fn meet_within(
 /// Gives the segment to `others`. In it this rank is alive from the start, so that the ranks that
 /// have it learn of its death.
 ///
-/// If a rank does not come, the ranks that have the segment must not wait for ever for it, or for
-/// this rank, which gives up. So both are marked as dead.
+/// A rank that has died instead of coming is marked as dead. If a rank does not come in time, the
+/// ranks that have the segment must not wait for ever for it, or for this rank, which gives up. So
+/// both are marked as dead.
 fn share(
     map: &SegmentMap,
     listener: &DescriptorListener,
     nonce: u64,
     rank: Rank,
-    others: &[Rank],
-    limit: Duration,
+    (others, limit): (&[Rank], Duration),
+    is_dead: impl FnMut(Rank) -> bool,
 ) -> Result<(), BootError> {
     let segment = map.view();
     let word = |rank| &segment.rank_block(rank).liveness;
@@ -76,12 +79,11 @@ fn share(
     let mut record = WaitRecorder::new(RecordPlace::of(map, rank));
     record.renew_alone(Wait::new(Call::Start));
     let welcome = (nonce, map.length() as u64, segment.ranks());
-    // A launcher that does not know Strait tells of no death before a rank has come.
-    let is_dead = |_| false;
     let served = listener.serve(map.fd(), welcome, others, limit, is_dead, watch);
+    let absent = others.iter().filter(|rank| !came.contains(rank));
+    absent.for_each(|&rank| liveness::mark_dead(word(rank)));
     if served.is_err() {
-        let absent = others.iter().filter(|rank| !came.contains(rank));
-        absent.chain([&rank]).for_each(|&rank| liveness::mark_dead(word(rank)));
+        liveness::mark_dead(word(rank));
     }
     served
 }

@@ -34,6 +34,7 @@ use super::join::{await_answer, receive};
 use super::message::{Hello, JoinRefusal, Malformed, PROTOCOL, Reply};
 use super::store::KeyValueStore;
 use crate::backoff::{FETCH_PERIOD, LIVENESS_PERIOD, PeriodicWait};
+use crate::liveness::ProcessName;
 use crate::{Rank, segment};
 
 /// Time within which ranks that passed the fence must fetch the shared descriptor, and within which
@@ -83,8 +84,8 @@ impl DescriptorListener {
     }
 
     /// Sends `file` of `length` bytes to each of `members` once, in the order in which they
-    /// connect. It calls `served` for each before it sends the copy. It does not wait for members
-    /// that are dead.
+    /// connect. It calls `served` for each before it sends the copy. It asks from time to time
+    /// which of the absent members are dead, and does not wait for those.
     ///
     /// # Errors
     ///
@@ -95,19 +96,26 @@ impl DescriptorListener {
         (nonce, length, ranks): (u64, u64, u32),
         members: &[Rank],
         limit: Duration,
-        is_dead: impl Fn(Rank) -> bool,
+        mut is_dead: impl FnMut(Rank) -> bool,
         mut served: impl FnMut(Served),
     ) -> Result<(), BootError> {
         let deadline = Instant::now() + limit;
+        let mut asked = Instant::now();
+        let mut dead: Vec<Rank> = Vec::new();
         let mut done: Vec<Served> = Vec::new();
         let mut callers: Vec<(OwnedFd, u32)> = Vec::new();
         let welcome = Reply::Welcome { nonce, length, ranks, nodes: 0 };
         loop {
-            let came = |rank: Rank| done.iter().any(|served| served.rank == rank);
-            let is_awaited = |rank: &Rank| !came(*rank) && !is_dead(*rank);
+            let came = |rank: &Rank| done.iter().any(|served| served.rank == *rank);
+            let is_awaited = |rank: &Rank| !came(rank) && !dead.contains(rank);
             let absent: Vec<_> = members.iter().copied().filter(is_awaited).collect();
             if absent.is_empty() {
                 return Ok(());
+            }
+            if asked.elapsed() >= LIVENESS_PERIOD {
+                dead.extend(absent.into_iter().filter(|rank| is_dead(*rank)));
+                asked = Instant::now();
+                continue;
             }
             let left = deadline.saturating_duration_since(Instant::now());
             let ready = ready(&self.listener, &callers, left.min(LIVENESS_PERIOD))
@@ -217,7 +225,7 @@ pub(super) fn fetch(
 }
 
 /// Shares one descriptor among all ranks of the job, which are on one host. Rank 0 makes it. Every
-/// rank calls it. Rank 0 does not wait for ranks that are dead.
+/// rank calls it. Rank 0 does not wait for ranks that are dead, by `is_dead` or by their processes.
 pub fn share(
     store: &mut dyn KeyValueStore,
     name: &str,
@@ -226,6 +234,7 @@ pub fn share(
     make: impl FnOnce() -> io::Result<OwnedFd>,
 ) -> Result<OwnedFd, BootError> {
     if rank != 0 {
+        introduce(store, name, rank)?;
         store.fence()?;
         return fetch(store, name, rank, TIMEOUT).map(|(_, file)| file);
     }
@@ -234,8 +243,30 @@ pub fn share(
     store.fence()?;
     let (file, length, listener) = prepared?;
     let others: Vec<_> = (1..ranks).collect();
+    let is_dead = |rank| is_dead(rank) || has_died(store, name, rank);
     listener.serve(file.as_fd(), (0, length, ranks), &others, TIMEOUT, is_dead, drop)?;
     Ok(file)
+}
+
+/// Puts the name of this process into `store`, before the fence. So the rank that shares `name`
+/// learns if this process ends before it has the descriptor, also where no launcher tells of deaths
+/// and the two are on different nodes of one host.
+pub(super) fn introduce(
+    store: &mut dyn KeyValueStore,
+    name: &str,
+    rank: Rank,
+) -> Result<(), BootError> {
+    Ok(store.put(&process_key(name, rank), ProcessName::own().encode().as_bytes())?)
+}
+
+/// Returns whether `rank` has died: its process has ended, or it passed no fence after
+/// [`introduce`].
+pub(super) fn has_died(store: &mut dyn KeyValueStore, name: &str, rank: Rank) -> bool {
+    match store.get(&process_key(name, rank)) {
+        Ok(Some(found)) => ProcessName::parse(&found).is_some_and(|process| process.has_ended()),
+        Ok(None) => true,
+        Err(_) => false,
+    }
 }
 
 fn prepare(
@@ -268,6 +299,10 @@ fn attempt(
 
 fn key(name: &str) -> String {
     format!("strait-{name}")
+}
+
+fn process_key(name: &str, rank: Rank) -> String {
+    format!("strait-{name}-of-{rank}")
 }
 
 fn socket() -> Result<OwnedFd, Errno> {

@@ -51,12 +51,32 @@ fn ranks_that_do_not_come_are_dead_to_the_others() {
         };
         let (host, guest) = (meet(host, 0), meet(guest, 1));
         let mut absent = absent;
+        introduce(&mut absent, "segment-0", 2).unwrap();
         absent.fence().unwrap();
         let map = guest.join().unwrap().unwrap();
         let refused = host.join().unwrap().unwrap_err();
         assert!(matches!(refused, BootError::Absent { .. }), "{refused}");
         let life = |rank| map.view().rank_block(rank).liveness.state();
         assert_eq!([0, 1, 2].map(life), [Life::Dead, Life::Alive, Life::Dead]);
+    });
+}
+
+#[test]
+fn a_rank_that_dies_before_it_comes_is_dead_and_not_awaited() {
+    let nodes = Nodes::one(3);
+    let store = InProcess::new(3);
+    thread::scope(|scope| {
+        let meet = |rank| {
+            let (mut store, nodes) = (store.clone(), &nodes);
+            scope.spawn(move || super::meet(&mut store, rank, nodes).unwrap())
+        };
+        let (first, second) = (meet(0), meet(1));
+        // Rank 2 passes the fence, and there is no process of its name.
+        store.clone().fence().unwrap();
+        for map in [first, second].map(|rank| rank.join().unwrap()) {
+            let life = |rank| map.view().rank_block(rank).liveness.state();
+            assert_eq!([0, 1, 2].map(life), [Life::Alive, Life::Alive, Life::Dead]);
+        }
     });
 }
 

@@ -68,10 +68,11 @@ fn a_job_of_one_rank_shares_with_no_rank() {
     assert_eq!(contents(&shared), "mine");
 }
 
-/// A rank dies between the fence and its fetch.
+/// A rank dies between the fence and its fetch, and the launcher tells of it.
 #[test]
 fn nobody_waits_for_a_rank_that_has_died() {
     let store = InProcess::new(1);
+    (1..3).for_each(|rank| introduce(&mut store.clone(), "fabric", rank).unwrap());
     let died = AtomicU32::new(0);
     let is_dead = |rank| rank == 2 && died.load(Ordering::Relaxed) == 1;
     thread::scope(|scope| {
@@ -89,6 +90,19 @@ fn nobody_waits_for_a_rank_that_has_died() {
         died.store(1, Ordering::Relaxed);
         sharing.join().unwrap().unwrap();
     });
+}
+
+/// A rank dies between the fence and its fetch, or before the fence, and no launcher tells of it.
+#[test]
+fn nobody_waits_for_a_process_that_has_ended() {
+    let mut store = InProcess::new(1);
+    let mut child = std::process::Command::new("true").spawn().unwrap();
+    let ended = format!("{} 1 {}", child.id(), crate::liveness::namespace());
+    child.wait().unwrap();
+    store.put(&process_key("fabric", 1), ended.as_bytes()).unwrap();
+    // Rank 2 has put nothing.
+    let shared = share(&mut store, "fabric", (0, 3), all_live, || Ok(file("mine"))).unwrap();
+    assert_eq!(contents(&shared), "mine");
 }
 
 #[test]
