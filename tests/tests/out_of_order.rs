@@ -41,6 +41,8 @@ struct Play<'worlds> {
     sent: u64,
     /// All ranks send, and each message is delivered before the next. Otherwise rank 0 sends.
     stepwise: bool,
+    /// Number of receives that are posted at a time.
+    posted_max: usize,
 }
 
 fn source((source, _): Wanted) -> Source {
@@ -159,7 +161,7 @@ impl<'worlds> Play<'worlds> {
     fn step(&mut self) {
         match self.random.below(16) {
             0..5 if self.arrived.len() + self.posted.len() < 90 => self.send(),
-            5..9 if self.posted.len() < 70 => self.post(),
+            5..9 if self.posted.len() < self.posted_max => self.post(),
             9..12 => self.receive(),
             12 => self.probe(),
             13 | 14 => self.wait(),
@@ -168,22 +170,30 @@ impl<'worlds> Play<'worlds> {
     }
 }
 
-fn play(seed: u64, stepwise: bool) {
+fn play(seed: u64, stepwise: bool, posted_max: usize) {
     let worlds = World::in_process(3).unwrap();
-    let (random, sent) = (Random(seed), 0);
-    let mut play =
-        Play { worlds: &worlds, random, posted: Vec::new(), arrived: Vec::new(), sent, stepwise };
+    let (random, posted, arrived) = (Random(seed), Vec::new(), Vec::new());
+    let mut play = Play { worlds: &worlds, random, posted, arrived, sent: 0, stepwise, posted_max };
     (0..4000).for_each(|_| play.step());
 }
 
 #[test]
 fn receives_of_one_source_take_what_a_search_from_the_front_finds() {
-    (0..6).for_each(|seed| play(seed, false));
+    (0..6).for_each(|seed| play(seed, false, 70));
 }
 
 #[test]
 fn receives_of_several_sources_take_what_a_search_from_the_front_finds() {
-    (0..6).for_each(|seed| play(seed, true));
+    (0..6).for_each(|seed| play(seed, true, 70));
+}
+
+/// A receive that is alone, or was when it was posted, has ways of its own.
+#[test]
+fn receives_that_are_almost_alone_take_what_a_search_from_the_front_finds() {
+    for (seed, posted_max) in (0..12).zip([1, 2, 3].into_iter().cycle()) {
+        play(seed, false, posted_max);
+        play(seed, true, posted_max);
+    }
 }
 
 /// An older receive keeps its message from a later receive of any source, which takes the next.

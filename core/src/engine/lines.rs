@@ -13,7 +13,7 @@ use core::ptr::NonNull;
 
 use super::message::{UnexpectedData, UnexpectedMessage};
 use super::request::RequestState;
-use super::{Bypass, Engine, Owner, ProgressError, ReceivedShort, RequestId, Status, Want};
+use super::{Bypass, Engine, Owner, ProgressError, ReceivedShort, RequestId, Status, Ticket, Want};
 use crate::buffer::copy::{copy_piece, copy_short};
 use crate::buffer::{Cursor, Part};
 use crate::matching::{ANY_SOURCE, ANY_TAG, Envelope, Pattern, TAG_MAX};
@@ -96,8 +96,7 @@ impl<M: Memory + Clone> Engine<M> {
         }
         // SAFETY: the caller lends the bytes until the receive is over (contract of `irecv_short`).
         let buffer = unsafe { Cursor::contiguous(buffer) };
-        self.post_short(pattern, buffer, owner)
-            .map_or(ReceivedShort::Declined, |id| ReceivedShort::Pending(RequestId(id)))
+        self.post_short(pattern, buffer, owner).unwrap_or(ReceivedShort::Declined)
     }
 
     /// Returns whether a receive with this pattern may take the short way.
@@ -126,10 +125,12 @@ impl<M: Memory + Clone> Engine<M> {
         pattern: Pattern,
         buffer: Cursor,
         owner: Owner,
-    ) -> Result<u32, OutOfMemory> {
+    ) -> Result<ReceivedShort, OutOfMemory> {
         let id = self.requests.next_id()?;
+        let generation = self.requests.next_generation();
         let handle = self.posted.post(pattern, id)?;
-        self.requests.insert(owner, RequestState::Posted { handle, buffer, asked: None })
+        self.requests.insert(owner, RequestState::Posted { handle, buffer, asked: None })?;
+        Ok(ReceivedShort::Pending(RequestId(id), Ticket { index: id, generation }))
     }
 
     /// Receives the oldest message that matches `pattern`, if it has arrived and is an unexpected
@@ -264,6 +265,44 @@ impl<M: Memory + Clone> Engine<M> {
         came
     }
 
+    /// Returns whether [`Engine::take_lone`] may end the receive with this ticket.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_lone(&self, ticket: Ticket) -> bool {
+        self.posted.lone().is_some_and(|(_, id)| id == ticket.index)
+    }
+
+    /// Ends a receive that is the only one posted, if its message is the next packet of its source
+    /// and lies in lines. Returns the status. The ticket is that of the receive's request.
+    #[inline(always)]
+    pub fn take_lone(&mut self, Ticket { index, generation }: Ticket) -> Option<Status> {
+        let (pattern, id) = self.posted.lone()?;
+        if id != index {
+            return None;
+        }
+        let source = pattern.source;
+        let peer = self.peers.get_mut(source as usize)?;
+        let (found, by_baton) = peer.paths.find_next()?;
+        let length = found.length();
+        if !found.is_eager_of(length) || !peer.paths.next_holds(by_baton, length) {
+            return None;
+        }
+        let message = peer.paths.lines_of_next(by_baton);
+        let envelope = envelope_of(source, message.key());
+        if !pattern.matches(&envelope) {
+            return None;
+        }
+        let to = self.requests.posted_place_of(id, generation, length)?;
+        let straight = peer.paths.prepare_to_read(by_baton, length);
+        // SAFETY: the receive lends room for the message (contract of `irecv`).
+        unsafe { copy_out(message, to, length, straight) };
+        peer.paths.release_next(by_baton, length);
+        self.posted.take_lone();
+        self.requests.discard(id);
+        self.early.wait_looked(true);
+        Some(Status { source, tag: envelope.tag, bytes: length })
+    }
+
     /// Takes the next packet from `source`, if it lies in lines. Returns whether there was one.
     #[inline]
     pub(super) fn take_line(&mut self, source: u32) -> Result<bool, ProgressError> {
@@ -338,3 +377,6 @@ impl<M: Memory + Clone> Engine<M> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -54,6 +54,12 @@ impl<M: Memory> Requests<M> {
         self.entries.next_key()
     }
 
+    /// Returns the generation of the operation that the next [`Requests::insert`] adds.
+    #[inline(always)]
+    pub(super) const fn next_generation(&self) -> u32 {
+        self.generation
+    }
+
     /// Returns the generation of an operation, and the mark of one in use.
     #[inline(always)]
     pub(super) fn generation(&self, id: u32) -> Option<u32> {
@@ -98,6 +104,20 @@ impl<M: Memory> Requests<M> {
         Some((state, place))
     }
 
+    /// Returns the place for a message of `length` bytes in the buffer of a posted receive of this
+    /// generation. Returns `None` for the receives of which [`Requests::posted_place`] does.
+    #[inline(always)]
+    pub(super) fn posted_place_of(
+        &self,
+        id: u32,
+        generation: u32,
+        length: usize,
+    ) -> Option<NonNull<u8>> {
+        let entry = self.entries.get(id).filter(|entry| entry.generation == generation)?;
+        let RequestState::Posted { buffer, asked: None, .. } = &entry.state else { return None };
+        buffer.place_for(length)
+    }
+
     #[inline]
     pub(super) fn get(&self, id: u32) -> Option<RequestState> {
         self.entries.get(id).map(|entry| entry.state)
@@ -133,6 +153,12 @@ impl<M: Memory> Requests<M> {
     #[inline]
     pub(super) fn remove(&mut self, id: u32) {
         self.entries.remove(id);
+    }
+
+    /// Forgets an operation. Cheaper than [`Requests::remove`].
+    #[inline(always)]
+    pub(super) fn discard(&mut self, id: u32) {
+        self.entries.discard(id);
     }
 
     /// Returns the message of a send that is not over.

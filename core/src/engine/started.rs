@@ -1,7 +1,7 @@
 //! The results of operations that started.
 
 use super::truncation::truncated;
-use super::{Fault, Outcome, RequestId, Status};
+use super::{Fault, Outcome, RequestId, Status, Ticket};
 use crate::layout::Segment;
 
 /// The result of a receive that started.
@@ -19,7 +19,7 @@ pub enum ReceivedShort {
     /// The message had arrived.
     Done(Status),
     /// The buffer is needed until [`super::Engine::test`] gives an outcome.
-    Pending(RequestId),
+    Pending(RequestId, Ticket),
     /// Nothing was started: use [`super::Engine::irecv`].
     Declined,
 }

@@ -32,6 +32,15 @@ impl<M: Memory + Clone> Engine<M> {
         self.requests.insert(owner, RequestState::Done(outcome)).map(RequestId)
     }
 
+    /// Keeps the status of an operation that is over, as [`Engine::keep_outcome`] does. Returns the
+    /// ticket of its request; `None` without memory.
+    #[inline(always)]
+    pub fn keep_status(&mut self, status: Status, owner: Owner) -> Option<Ticket> {
+        let generation = self.requests.next_generation();
+        let index = self.requests.insert(owner, RequestState::Done(Ok(status))).ok()?;
+        Some(Ticket { index, generation })
+    }
+
     /// Returns the request of a ticket.
     #[inline]
     #[must_use]

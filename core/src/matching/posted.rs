@@ -65,10 +65,29 @@ impl<T> Ahead<T> {
     }
 }
 
+/// A receive that was posted to an empty queue. So it is older than all others.
+#[derive(Clone, Copy)]
+struct LoneReceive<P, T> {
+    selector: P,
+    /// The caller's value.
+    receive: T,
+}
+
+/// The handle of a [`LoneReceive`]. The others have the key of their node plus one.
+const LONE: u32 = 0;
+
+/// Where a receive is.
+enum Place<C> {
+    Lone,
+    Filed(Spot, C, Links),
+    Unfiled(u32, Links),
+}
+
 /// The posted-receive queue of one rank.
 ///
 /// `T` is a value of the caller's for each receive. With [`Pattern`] every operation but iteration
-/// takes constant time (posting: amortised).
+/// takes constant time (posting: amortised). A receive that is alone is in no list: programs often
+/// have one at a time.
 ///
 /// ```
 /// use strait_core::matching::{ANY_SOURCE, Envelope, Pattern, PostedQueue};
@@ -85,6 +104,10 @@ impl<T> Ahead<T> {
 /// # Ok::<(), strait_core::memory::OutOfMemory>(())
 /// ```
 pub struct PostedQueue<M: Memory, P: Selector = Pattern, T: Copy = u32> {
+    /// The number of receives.
+    len: u32,
+    /// The oldest receive, where there are several classes and it was posted to an empty queue.
+    lone: Option<LoneReceive<P, T>>,
     chains: Chains<ReceiveNode<P, T>, M>,
     /// The number of filed receives of each class, where there are several. An arrival looks up
     /// nothing in a class without any.
@@ -107,6 +130,8 @@ impl<M: Memory, P: Selector, T: Copy> PostedQueue<M, P, T> {
         M: Clone,
     {
         Self {
+            len: 0,
+            lone: None,
             chains: Chains::new(memory),
             waiting: P::per_class(0),
             unfiled: Unfiled::new(),
@@ -119,14 +144,14 @@ impl<M: Memory, P: Selector, T: Copy> PostedQueue<M, P, T> {
     #[inline(always)]
     #[must_use]
     pub const fn len(&self) -> u32 {
-        self.chains.nodes().len()
+        self.len
     }
 
     /// Returns whether no receive is posted. One load.
     #[inline(always)]
     #[must_use]
     pub const fn is_empty(&self) -> bool {
-        self.chains.nodes().is_empty()
+        self.len == 0
     }
 
     /// Posts the caller's `receive`. Returns the handle to cancel it by, valid until it is taken or
@@ -135,21 +160,31 @@ impl<M: Memory, P: Selector, T: Copy> PostedQueue<M, P, T> {
     /// # Errors
     ///
     /// [`OutOfMemory`]: nothing was posted.
-    #[inline]
+    #[inline(always)]
     pub fn post(&mut self, selector: P, receive: T) -> Result<u32, OutOfMemory> {
-        if !Self::HAS_CLASSES {
-            let sequence = NonZeroU64::MIN;
-            let node = ReceiveNode { selector, receive, links: Links::NONE, sequence };
-            return self.chains.insert(node);
+        if Self::HAS_CLASSES && self.len == 0 {
+            self.lone = Some(LoneReceive { selector, receive });
+            self.len = 1;
+            return Ok(LONE);
         }
-        if self.unfiled.is_full() {
-            self.file()?;
-        }
-        let sequence = self.next_sequence;
+        self.post_in_chains(selector, receive)
+    }
+
+    #[inline]
+    fn post_in_chains(&mut self, selector: P, receive: T) -> Result<u32, OutOfMemory> {
+        let sequence = if Self::HAS_CLASSES { self.next_sequence } else { NonZeroU64::MIN };
         let node = ReceiveNode { selector, receive, links: Links::NONE, sequence };
-        let handle = self.chains.insert_unfiled(&mut self.unfiled, node)?;
+        let key = if Self::HAS_CLASSES {
+            if self.unfiled.is_full() {
+                self.file()?;
+            }
+            self.chains.insert_unfiled(&mut self.unfiled, node)?
+        } else {
+            self.chains.insert(node)?
+        };
         self.next_sequence = sequence.saturating_add(1);
-        Ok(handle)
+        self.len += 1;
+        Ok(key + 1)
     }
 
     /// Files all receives.
@@ -165,7 +200,7 @@ impl<M: Memory, P: Selector, T: Copy> PostedQueue<M, P, T> {
     /// Returns whether a receive is in a bin.
     #[inline(always)]
     const fn has_filed(&self) -> bool {
-        self.len() > self.unfiled.count()
+        self.chains.nodes().len() > self.unfiled.count()
     }
 
     /// Takes the receive that a message with this envelope goes to: the oldest that matches
@@ -184,30 +219,66 @@ impl<M: Memory, P: Selector, T: Copy> PostedQueue<M, P, T> {
         envelope: &P::Envelope,
         accept: impl FnOnce(&T) -> Option<R>,
     ) -> Option<Option<R>> {
-        let filed = if self.has_filed() { self.oldest(envelope) } else { None };
-        let (receive, links, filed) = match filed {
-            Some((spot, class, node)) => (node.receive, node.links, Ok((spot, class))),
-            None if !Self::HAS_CLASSES => return None,
-            None => {
-                let (handle, links, node) = self.oldest_unfiled(envelope)?;
-                (node.receive, links, Err(handle))
-            }
-        };
-        // There is one call, so that the compiler inlines it.
+        // There is one call of `accept`, so that the compiler inlines it.
+        let (receive, place) = self.locate(envelope)?;
         let accepted = accept(&receive);
         if accepted.is_none() {
             return Some(None);
         }
-        match filed {
-            Ok((spot, class)) => {
+        self.len -= 1;
+        match place {
+            Place::Lone => self.lone = None,
+            Place::Filed(spot, class, links) => {
                 self.chains.remove_at(spot, links, class);
                 if Self::HAS_CLASSES {
                     self.waiting[P::index(class)] -= 1;
                 }
             }
-            Err(handle) => self.chains.remove_unfiled(&mut self.unfiled, handle, links),
+            Place::Unfiled(key, links) => {
+                self.chains.remove_unfiled(&mut self.unfiled, key, links);
+            }
         }
         Some(accepted)
+    }
+
+    /// Returns the oldest receive that matches.
+    #[inline(always)]
+    fn locate(&self, envelope: &P::Envelope) -> Option<(T, Place<P::Class>)> {
+        if let Some(receive) = self.lone_matching(envelope) {
+            return Some((receive, Place::Lone));
+        }
+        if self.has_filed()
+            && let Some((spot, class, node)) = self.oldest(envelope)
+        {
+            return Some((node.receive, Place::Filed(spot, class, node.links)));
+        }
+        if !Self::HAS_CLASSES {
+            return None;
+        }
+        let (key, links, node) = self.oldest_unfiled(envelope)?;
+        Some((node.receive, Place::Unfiled(key, links)))
+    }
+
+    /// Returns the lone receive, if it matches.
+    #[inline(always)]
+    fn lone_matching(&self, envelope: &P::Envelope) -> Option<T> {
+        let lone = self.lone.as_ref().filter(|_| Self::HAS_CLASSES)?;
+        lone.selector.matches(envelope).then_some(lone.receive)
+    }
+
+    /// Returns the selector and the caller's value of the receive that is alone in the queue, or
+    /// was alone when it was posted.
+    #[inline(always)]
+    pub fn lone(&self) -> Option<(P, T)> {
+        self.lone.map(|lone| (lone.selector, lone.receive))
+    }
+
+    /// Takes the receive that [`PostedQueue::lone`] returns.
+    #[inline(always)]
+    pub fn take_lone(&mut self) {
+        if self.lone.take().is_some() {
+            self.len -= 1;
+        }
     }
 
     #[inline(always)]
@@ -221,13 +292,13 @@ impl<M: Memory, P: Selector, T: Copy> PostedQueue<M, P, T> {
     #[inline]
     #[must_use]
     pub fn find(&self, envelope: &P::Envelope) -> Option<(u32, T)> {
-        if self.has_filed()
-            && let Some((spot, _, node)) = self.oldest(envelope)
-        {
-            return Some((spot.handle, node.receive));
-        }
-        let (handle, _, node) = self.oldest_unfiled(envelope)?;
-        Some((handle, node.receive))
+        let (receive, place) = self.locate(envelope)?;
+        let handle = match place {
+            Place::Lone => LONE,
+            Place::Filed(spot, ..) => spot.handle + 1,
+            Place::Unfiled(key, _) => key + 1,
+        };
+        Some((handle, receive))
     }
 
     /// Returns the oldest filed receive that matches: its spot, its class and its node.
@@ -251,22 +322,34 @@ impl<M: Memory, P: Selector, T: Copy> PostedQueue<M, P, T> {
     /// Withdraws a receive. Returns the caller's value; `None` if it has been taken or cancelled.
     #[inline]
     pub fn cancel(&mut self, handle: u32) -> Option<T> {
-        let node = *self.chains.nodes().get(handle)?;
+        let Some(key) = handle.checked_sub(1) else {
+            let lone = self.lone.take()?;
+            self.len -= 1;
+            return Some(lone.receive);
+        };
+        let node = *self.chains.nodes().get(key)?;
         if !Self::HAS_CLASSES {
-            self.chains.remove(handle);
+            self.chains.remove(key);
         } else if node.sequence < self.filed_before {
-            self.chains.remove(handle);
+            self.chains.remove(key);
             self.waiting[P::index(node.selector.class())] -= 1;
         } else {
-            self.chains.remove_unfiled(&mut self.unfiled, handle, node.links);
+            self.chains.remove_unfiled(&mut self.unfiled, key, node.links);
         }
+        self.len -= 1;
         Some(node.receive)
     }
 
     /// Returns all posted receives as (handle, selector, the caller's value), by ascending handle.
     pub fn patterns(&self) -> impl Iterator<Item = (u32, P, T)> {
-        let nodes = self.chains.nodes().iter();
-        nodes.map(|(handle, node)| (handle, node.selector, node.receive))
+        self.patterns_from(LONE)
+    }
+
+    fn patterns_from(&self, first: u32) -> impl Iterator<Item = (u32, P, T)> {
+        let lone = self.lone.filter(|_| first == LONE);
+        let lone = lone.map(|lone| (LONE, lone.selector, lone.receive));
+        let nodes = self.chains.nodes().iter_from(first.saturating_sub(1));
+        lone.into_iter().chain(nodes.map(|(key, node)| (key + 1, node.selector, node.receive)))
     }
 
     /// Returns the first entry of [`Self::patterns`] with a handle of at least `first`.
@@ -275,8 +358,7 @@ impl<M: Memory, P: Selector, T: Copy> PostedQueue<M, P, T> {
     /// So all receives from a peer that has died fail in one pass over the queue, without a list.
     #[must_use]
     pub fn next_from(&self, first: u32) -> Option<(u32, P, T)> {
-        let (handle, node) = self.chains.nodes().iter_from(first).next()?;
-        Some((handle, node.selector, node.receive))
+        self.patterns_from(first).next()
     }
 }
 
@@ -297,6 +379,7 @@ impl<M: Memory, T: Copy> PostedQueue<M, MaskedPattern, T> {
             return None;
         }
         let (accepted, links) = (accept(&node.receive)?, node.links);
+        self.len -= 1;
         self.chains.remove_first(spot, links, class);
         Some(accepted)
     }
@@ -317,8 +400,11 @@ impl<M: Memory, T: Copy> PostedQueue<M, Pattern, T> {
         let is_ahead = |node: &ReceiveNode<Pattern, T>| {
             node.selector.class() != WildcardClass::Exact && node.selector.matches(&envelope)
         };
+        let is_lone_ahead = self.lone.is_some_and(|LoneReceive { selector, .. }| {
+            selector.class() != WildcardClass::Exact && selector.matches(&envelope)
+        });
         let unfiled = self.chains.oldest_unfiled(&self.unfiled, is_ahead);
-        if unfiled.is_some() || wildcards.iter().any(is_posted) {
+        if is_lone_ahead || unfiled.is_some() || wildcards.iter().any(is_posted) {
             return Ahead::Wildcard;
         }
         let youngest = self.youngest_first(exact).next();
@@ -336,8 +422,10 @@ impl<M: Memory, T: Copy> PostedQueue<M, Pattern, T> {
         let has_pattern =
             |handle: &u32| nodes.get(*handle).is_some_and(|node| node.selector == *pattern);
         let filed = iter::successors(self.chains.youngest(&pattern.key()), older);
-        let handles = unfiled.filter(has_pattern).chain(filed);
-        handles.filter_map(|handle| Some((handle, nodes.get(handle)?.receive)))
+        let keys = unfiled.filter(has_pattern).chain(filed);
+        let lone = self.lone.filter(|lone| lone.selector == *pattern);
+        keys.filter_map(|key| Some((key + 1, nodes.get(key)?.receive)))
+            .chain(lone.map(|lone| (LONE, lone.receive)))
     }
 }
 
@@ -348,115 +436,4 @@ impl<M: Memory, P: Selector, T: Copy + fmt::Debug> fmt::Debug for PostedQueue<M,
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::matching::{ANY_SOURCE, ANY_TAG, steps};
-    use crate::memory::counted::Counted;
-
-    const HELLO: Envelope = Envelope { context: 1, source: 2, tag: 3 };
-    const EXACT: Pattern = Pattern { context: 1, source: 2, tag: 3 };
-
-    #[test]
-    fn the_oldest_of_equal_receives_is_first() {
-        Counted::lend(|memory| {
-            let mut posted = PostedQueue::new(memory);
-            for receive in 10..13 {
-                posted.post(EXACT, receive).unwrap();
-            }
-            assert_eq!([(); 4].map(|()| posted.take(&HELLO)), [Some(10), Some(11), Some(12), None]);
-            assert!(posted.is_empty());
-        });
-    }
-
-    #[test]
-    fn the_time_of_posting_decides_between_wildcards() {
-        Counted::lend(|memory| {
-            let mut posted = PostedQueue::new(memory);
-            let patterns = WildcardClass::ALL.map(|class| class.pattern(&HELLO));
-            // Whichever class is posted first wins, for each of the four.
-            for first in 0..patterns.len() {
-                for step in 0..patterns.len() {
-                    let which = (first + step) % patterns.len();
-                    posted.post(patterns[which], which as u32).unwrap();
-                }
-                for step in 0..patterns.len() {
-                    let which = (first + step) % patterns.len();
-                    assert_eq!(posted.take(&HELLO), Some(which as u32));
-                }
-            }
-            assert!(posted.is_empty());
-        });
-    }
-
-    #[test]
-    fn other_messages_pass_by() {
-        Counted::lend(|memory| {
-            let mut posted = PostedQueue::new(memory);
-            posted.post(EXACT, 1).unwrap();
-            posted.post(Pattern { source: ANY_SOURCE, ..EXACT }, 2).unwrap();
-            posted.post(Pattern { tag: ANY_TAG, ..EXACT }, 3).unwrap();
-            assert_eq!(posted.take(&Envelope { context: 9, ..HELLO }), None);
-            assert_eq!(posted.take(&Envelope { source: 9, tag: 9, ..HELLO }), None);
-            assert_eq!(posted.take(&Envelope { tag: 9, ..HELLO }), Some(3));
-            assert_eq!(posted.take(&Envelope { source: 9, ..HELLO }), Some(2));
-            assert_eq!(posted.len(), 1);
-        });
-    }
-
-    #[test]
-    fn a_cancelled_receive_takes_nothing() {
-        Counted::lend(|memory| {
-            let mut posted = PostedQueue::new(memory);
-            let handles = [10, 11, 12].map(|receive| posted.post(EXACT, receive).unwrap());
-            assert_eq!(posted.cancel(handles[1]), Some(11));
-            assert_eq!(posted.cancel(handles[1]), None);
-            assert_eq!([(); 3].map(|()| posted.take(&HELLO)), [Some(10), Some(12), None]);
-        });
-    }
-
-    #[test]
-    fn a_walk_may_cancel_on_its_way() {
-        Counted::lend(|memory| {
-            let mut posted = PostedQueue::new(memory);
-            for receive in 0..20 {
-                posted.post(Pattern { source: receive % 2, ..EXACT }, receive).unwrap();
-            }
-            let mut from = 0;
-            while let Some((handle, pattern, receive)) = posted.next_from(from) {
-                from = handle + 1;
-                if pattern.source == 1 {
-                    assert_eq!(posted.cancel(handle), Some(receive));
-                }
-            }
-            assert!(posted.patterns().map(|(_, _, receive)| receive).eq((0..20).step_by(2)));
-        });
-    }
-
-    #[test]
-    fn a_class_that_is_empty_again_costs_no_look_up() {
-        Counted::lend(|memory| {
-            let (mut fresh, mut used) =
-                (PostedQueue::new(memory.clone()), PostedQueue::new(memory));
-            for class in WildcardClass::ALL {
-                used.post(class.pattern(&HELLO), 0).unwrap();
-                used.take(&HELLO);
-            }
-            for class in WildcardClass::ALL {
-                let handle = used.post(class.pattern(&HELLO), 0).unwrap();
-                used.cancel(handle);
-            }
-            let steps = [&mut fresh, &mut used].map(|posted| {
-                posted.post(EXACT, 1).unwrap();
-                let (taken, steps) = steps::count(|| posted.take(&HELLO));
-                assert_eq!(taken, Some(1));
-                steps
-            });
-            assert_eq!(steps[0], steps[1]);
-        });
-    }
-
-    #[test]
-    fn a_receive_takes_half_a_cache_line() {
-        assert_eq!(size_of::<Option<ReceiveNode<Pattern, u32>>>(), crate::sync::CACHE_LINE / 2);
-    }
-}
+mod tests;

@@ -122,13 +122,17 @@ impl Instance {
     /// operation is settled then.
     #[inline]
     pub(crate) fn handle_of(&self, request: RequestId) -> Called<Handle> {
-        let Ticket { index, generation } = self.world.ticket(request);
-        if index as usize >= ENTRIES {
+        self.handle_of_ticket(self.world.ticket(request)).ok_or_else(|| {
             Unscoped::of_request(&self.world, request).settle(&self.world);
-            return Err(full(HandleKind::Request));
-        }
+            full(HandleKind::Request)
+        })
+    }
+
+    /// Returns the handle of a request of the engine. `None`: handles have no room for its number.
+    #[inline(always)]
+    pub(crate) fn handle_of_ticket(&self, Ticket { index, generation }: Ticket) -> Option<Handle> {
         let numbers = u64::from(generation) << GENERATION_SHIFT | u64::from(index) << INDEX_SHIFT;
-        Ok(Handle(self.operations | numbers))
+        ((index as usize) < ENTRIES).then_some(Handle(self.operations | numbers))
     }
 
     /// Returns the ticket of a handle of kind [`HandleKind::Operation`], or `None` if it is of

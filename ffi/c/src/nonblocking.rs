@@ -2,7 +2,10 @@
 
 use core::ffi::c_int;
 
-use shim::raw::{RawEndpoint as _, RawRequests as _, ReceivedShort, SHORT_MAX, SentShort};
+use shim::raw::{
+    RawEndpoint as _, RawRequests as _, ReceivedShort, SHORT_MAX, SentShort, Ticket, Ticketed,
+    Unscoped,
+};
 use shim::{Endpoint, Error};
 
 use crate::border::{
@@ -77,27 +80,33 @@ extern "C" fn strait_irecv(
         && let Some(instance) = world.find()
     {
         let endpoint = instance.any_endpoint(context);
-        let id = match buffer.recv_short(bytes, endpoint, source, tag) {
-            ReceivedShort::Done(status) => instance.world().keep_outcome(Ok(status)).ok(),
-            ReceivedShort::Pending(id) => Some(id),
+        let ticket = match buffer.recv_short(bytes, endpoint, source, tag) {
+            ReceivedShort::Done(status) => instance.world().keep_status(status),
+            ReceivedShort::Pending(_, ticket) => Some(ticket),
             ReceivedShort::Declined => {
                 return irecv(world, context, buffer, bytes, (source, tag), request);
             }
         };
-        if let Some(Ok(handle)) = id.map(|id| instance.handle_of(id)) {
+        if let Some(handle) = ticket.and_then(|ticket| instance.handle_of_ticket(ticket)) {
             request.write_if_wanted(handle);
             return 0;
         }
-        return no_request(instance);
+        return no_request(instance, ticket);
     }
     irecv(world, context, buffer, bytes, (source, tag), request)
 }
 
-/// Reports that a receive has started and has no request. It was settled.
+/// Settles a receive that has started and gets no handle, and reports that.
 #[cold]
 #[inline(never)]
-fn no_request(instance: &Instance) -> c_int {
-    enter("strait_irecv", HandleArg::of(instance), || Err(full(HandleKind::Request)))
+fn no_request(instance: &Instance, ticket: Option<Ticket>) -> c_int {
+    enter("strait_irecv", HandleArg::of(instance), || {
+        let world = instance.world();
+        if let Some(Ticketed::Request(request)) = ticket.map(|ticket| world.find_ticket(ticket)) {
+            Unscoped::of_request(world, request).settle(world);
+        }
+        Err(full(HandleKind::Request))
+    })
 }
 
 #[inline(never)]

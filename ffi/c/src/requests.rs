@@ -202,11 +202,23 @@ extern "C" fn strait_test(
 
 #[unsafe(no_mangle)]
 extern "C" fn strait_wait(request: HandlePlaceArg<'_>, status: OutArg<'_, CStatus>) -> c_int {
-    if finish_at(request, status) { 0 } else { wait(request, status) }
+    if request.stored().is_some_and(|stored| stored.handle() == Handle::DONE) {
+        request.clear();
+        status.write_if_wanted(CStatus::EMPTY);
+        return 0;
+    }
+    wait(request, status)
+}
+
+/// Waits for a request that is under way, or was when it started. It is a function of its own, so
+/// that the wait for a send that was over at once saves no registers.
+#[inline(never)]
+extern "C" fn wait(request: HandlePlaceArg<'_>, status: OutArg<'_, CStatus>) -> c_int {
+    if finish_at(request, status) { 0 } else { enter_wait(request, status) }
 }
 
 #[inline(never)]
-extern "C" fn wait(request: HandlePlaceArg<'_>, status: OutArg<'_, CStatus>) -> c_int {
+extern "C" fn enter_wait(request: HandlePlaceArg<'_>, status: OutArg<'_, CStatus>) -> c_int {
     enter("strait_wait", request.peek(), || wait_longer(request, status))
 }
 

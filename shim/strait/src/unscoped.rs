@@ -142,9 +142,11 @@ impl Unscoped {
     /// MPI-4.1 §3.7.3, `MPI_WAIT`.
     pub fn wait(&mut self, world: &World) -> Result<Status, Error> {
         if let Some(operation) = self.open_in(world)? {
-            if let OpenOperation::Message(id) = operation {
-                let is_over = || world.engine().is_over(id).then_some(());
-                let _ = world.serve_lines_until(is_over);
+            if let OpenOperation::Message(id) = operation
+                && let Some(status) = world.wait_for_lines(id)
+            {
+                self.state = OperationState::Done(Ok(status));
+                return Ok(status);
             }
             let what = || operation.wait_of(world);
             if let Err(error) = world.wait_until(what, || self.look(world).then_some(())) {
@@ -342,7 +344,7 @@ impl Endpoint<'_> {
         // SAFETY: the caller guarantees the same (contract of `begin_recv_as`).
         match unsafe { self.irecv_short(owner, buffer, source, tag) } {
             ReceivedShort::Done(status) => return Ok(Unscoped::done(Ok(status))),
-            ReceivedShort::Pending(id) => return Ok(Unscoped::of_request(self.world(), id)),
+            ReceivedShort::Pending(id, _) => return Ok(Unscoped::of_request(self.world(), id)),
             ReceivedShort::Declined => {}
         }
         // SAFETY: the caller guarantees the same (contract of `begin_recv_as`).

@@ -76,9 +76,12 @@ impl RankEngine {
         fn inbox(place: usize) -> Option<Rank>;
         fn recv_lines(pattern: Pattern, buffer: &mut [u8]) -> Bypass;
         fn serve_lines() -> bool;
-        fn is_over(id: RequestId) -> bool;
         fn is_transferring() -> bool;
         fn take_status(ticket: Ticket) -> Option<Status>;
+        fn ticket(id: RequestId) -> Ticket;
+        fn take_lone(ticket: Ticket) -> Option<Status>;
+        fn is_lone(ticket: Ticket) -> bool;
+        fn keep_status(status: Status, owner: Owner) -> Option<Ticket>;
         fn has_work_outside_lines() -> bool;
         fn has_unexpected() -> bool;
         fn others_have_lines(source: Rank) -> bool;

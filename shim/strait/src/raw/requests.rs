@@ -12,8 +12,13 @@ pub trait RawRequests: sealed::Sealed {
     /// Returns the request of a ticket.
     fn find_ticket(&self, ticket: Ticket) -> Ticketed;
 
-    /// Ends a request that is over without a failure, and returns its status. Does nothing else.
+    /// Ends a request that is over without a failure, or whose message lies in the next line, and
+    /// returns its status. Does nothing else.
     fn take_status(&self, ticket: Ticket) -> Option<Status>;
+
+    /// Keeps the status of a receive that [`super::RawEndpoint::begin_recv_short`] has done, as a
+    /// request. Returns `None` without memory.
+    fn keep_status(&self, status: Status) -> Option<Ticket>;
 
     /// Marks a request as in use, or not. Its ticket leads to [`Ticketed::Lent`] meanwhile.
     fn lend_request(&self, request: RequestId, lent: bool);
@@ -50,7 +55,13 @@ impl RawRequests for World {
 
     #[inline(always)]
     fn take_status(&self, ticket: Ticket) -> Option<Status> {
-        self.engine().take_status(ticket)
+        let engine = self.engine();
+        engine.take_lone(ticket).or_else(|| engine.take_status(ticket))
+    }
+
+    #[inline(always)]
+    fn keep_status(&self, status: Status) -> Option<Ticket> {
+        self.engine().keep_status(status, Owner::UNSCOPED)
     }
 
     fn lend_request(&self, request: RequestId, lent: bool) {
@@ -68,7 +79,8 @@ impl RawRequests for World {
     }
 
     fn wait_in_lines(&self, ticket: Ticket) -> Option<Status> {
-        self.serve_lines_until(|| self.engine().take_status(ticket))
+        let engine = self.engine();
+        self.serve_lines_until(|| engine.is_lone(ticket), || self.take_status(ticket))
     }
 
     fn settle_requests(&self) {

@@ -251,21 +251,23 @@ impl World {
 
     /// Takes messages from lines until `look` returns a value. That is shorter than a round of
     /// progress, so the wait sees an arrival sooner. Gives up after a while, and when anything
-    /// else has to be done.
+    /// else has to be done. While `look_suffices`, `look` itself takes the message that is awaited,
+    /// and the others are taken now and then.
     #[inline]
-    pub(crate) fn serve_lines_until<T>(&self, look: impl Fn() -> Option<T>) -> Option<T> {
+    pub(crate) fn serve_lines_until<T>(
+        &self,
+        look_suffices: impl Fn() -> bool,
+        look: impl Fn() -> Option<T>,
+    ) -> Option<T> {
         let engine = &self.engine;
         if engine.has_thread() || engine.is_transferring() || self.serves_windows() {
             return None;
         }
         for poll in 0..self.spin.polls() {
-            if engine.serve_lines() {
-                if let Some(found) = look() {
-                    return Some(found);
-                }
-            } else if poll == 0
-                && let Some(found) = look()
-            {
+            let is_due = (poll % POLLS_PER_QUEUE != 0 && look_suffices())
+                || engine.serve_lines()
+                || poll == 0;
+            if is_due && let Some(found) = look() {
                 return Some(found);
             }
             if poll % POLLS_PER_QUEUE != 0 {
@@ -283,12 +285,19 @@ impl World {
         None
     }
 
+    /// Waits for an operation by [`World::serve_lines_until`], and ends it if it is over without a
+    /// failure. Returns its status then.
+    pub(crate) fn wait_for_lines(&self, id: RequestId) -> Option<Status> {
+        let engine = &self.engine;
+        let ticket = engine.ticket(id);
+        let look = || engine.take_lone(ticket).or_else(|| engine.take_status(ticket));
+        look().or_else(|| self.serve_lines_until(|| engine.is_lone(ticket), look))
+    }
+
     /// Waits for an operation, and ends its claim on its buffer in any case.
     pub(crate) fn wait(&self, id: RequestId) -> Result<Outcome, Error> {
-        if self.serve_lines_until(|| self.engine.is_over(id).then_some(())).is_some()
-            && let Some(outcome) = self.lock_progress().test(id)
-        {
-            return Ok(outcome);
+        if let Some(status) = self.wait_for_lines(id) {
+            return Ok(Ok(status));
         }
         let what = || self.lock_progress().wait_of(id);
         let outcome = self.wait_until(what, || self.lock_progress().test(id));
