@@ -12,8 +12,8 @@ pub trait RawRequests: sealed::Sealed {
     /// Returns the request of a ticket.
     fn find_ticket(&self, ticket: Ticket) -> Ticketed;
 
-    /// Ends a request that is over without a failure, or whose message lies in the next line, and
-    /// returns its status. Does nothing else.
+    /// Ends a request and returns its status, if it is over without a failure or its message lies
+    /// in the next line. Does nothing else.
     fn take_status(&self, ticket: Ticket) -> Option<Status>;
 
     /// Keeps the status of a receive that [`super::RawEndpoint::begin_recv_short`] has done, as a
