@@ -19,7 +19,7 @@ struct Program {
     jobs: &'static [&'static str],
 }
 
-const PROGRAMS: [Program; 10] = [
+const PROGRAMS: [Program; 11] = [
     Program { name: "handles", sources: &["ffi/c/tests/c/handles.c"], jobs: &[] },
     Program { name: "fork", sources: &["ffi/c/tests/c/fork.c"], jobs: &[] },
     Program { name: "exchange", sources: &["ffi/c/tests/c/exchange.c"], jobs: &[] },
@@ -34,6 +34,28 @@ const PROGRAMS: [Program; 10] = [
         name: "collectives",
         sources: &["ffi/c/tests/c/collectives.c"],
         jobs: &["-n 3", "-n 3 --nodes 2"],
+    },
+    Program {
+        name: "channel",
+        sources: &["ffi/c/tests/c/channel.c"],
+        jobs: &[
+            "-n 2 --env STRAIT_RING=basic",
+            "-n 2 --env STRAIT_RING=piggyback",
+            "-n 2 --env STRAIT_RING=pipeline",
+            "-n 2",
+            "-n 2 --env STRAIT_RING=rendezvous_write",
+            "-n 2 --env STRAIT_RING_COPY_MAX=2097152",
+            "-n 2 --nodes 2 --env STRAIT_RING=basic",
+            "-n 2 --nodes 2 --env STRAIT_RING=piggyback",
+            "-n 2 --nodes 2 --env STRAIT_RING=pipeline",
+            "-n 2 --nodes 2",
+            "-n 2 --nodes 2 --env STRAIT_RING=rendezvous_write",
+            "-n 2 --nodes 2 --env STRAIT_RING_COPY_MAX=100",
+            "-n 2 --keep-going --env ENDS=1 --env STRAIT_RING=basic",
+            "-n 2 --keep-going --env ENDS=1",
+            "-n 2 --nodes 2 --keep-going --env ENDS=1 --env STRAIT_RING=pipeline",
+            "-n 2 --nodes 2 --keep-going --env ENDS=1 --env STRAIT_RING=rendezvous_write",
+        ],
     },
     Program { name: "pingpong", sources: &["ffi/c/examples/pingpong.c"], jobs: &["-n 2"] },
     Program { name: "ch3", sources: &["ffi/c/examples/ch3.c"], jobs: &["-n 4", "-n 2 --nodes 2"] },

@@ -395,18 +395,23 @@ int strait_lmt_start_recv(strait_world world, const strait_cookie *cookie, const
 /* ---- The RDMA channel ------------------------------------------------------------------------ */
 
 /* The five functions of MPICH2's RDMA channel (Liu et al. 2004, section 3.2). Between each two
- * ranks there is a pipe of bytes in each direction. A process has one channel. One thread at a
- * time uses its functions, the thread that uses the world. */
+ * ranks there is a pipe of bytes in each direction: a ring in registered memory, which the peer's
+ * device writes. STRAIT_RING names the design of the rings, and STRAIT_RING_COPY_MAX the longest
+ * part that is copied through them; all ranks need the same. A process has one channel. One thread
+ * at a time uses its functions, the thread that uses the world. */
 
 /* Joins the job that the environment describes. The process group is a world like any other.
  * *has_parent is 0. */
 int strait_rdma_init_process_group(int *has_parent, strait_world *group, int *rank);
 
 /* Opens the channel of a process group, in whatever way that was made. `rank` is the rank of
- * this process. */
+ * this process. All ranks open the channels of a group in the same order. A connection carries
+ * bytes when both of its ranks have called strait_rdma_put_datav or strait_rdma_read_datav. */
 int strait_rdma_init(strait_world group, int rank);
 
-/* Closes the channel, and makes its connections invalid. All data that were put are delivered.
+/* Closes the channel, and makes its connections invalid. All data that were put are delivered,
+ * and no buffer is in use any more. Later calls of the peers on connections to this rank fail with
+ * STRAIT_ERR_PEER_FAILED as soon as they have to write, so ranks meet in a barrier before it.
  * It also leaves the job if strait_rdma_init_process_group joined it. */
 int strait_rdma_finalize(void);
 
@@ -414,12 +419,24 @@ int strait_rdma_finalize(void);
 int strait_rdma_vc(strait_world group, uint32_t rank, strait_vc *vc);
 
 /* Puts bytes of these buffers, one after the other, into the pipe, as many as fit: *num_bytes of
- * them, from 0 to all. It does not wait. The buffers belong to the caller when it returns. The
- * caller calls again with the rest. */
+ * them, from 0 to all. It does not wait. The bytes that it counts belong to the caller again. The
+ * caller calls again with the rest.
+ *
+ * A long part may move without a copy. It counts when the peer has it, and the device may read it
+ * until then. So bytes that are not counted stay unchanged until a later call counts them or the
+ * channel is closed. Meanwhile a call that begins with another buffer returns
+ * STRAIT_ERR_ARGUMENT and changes nothing. */
 int strait_rdma_put_datav(strait_vc vc, const struct iovec *iov, int n, int *num_bytes);
 
 /* Gets bytes out of the pipe, in the order in which they were put. It takes as many as have
- * arrived and fit into the buffers: *num_bytes of them. It does not wait. */
+ * arrived and fit into the buffers: *num_bytes of them. It does not wait.
+ *
+ * A long part may move without a copy, and the device may write the buffer until a call has
+ * counted the bytes. So the caller calls again with the rest of the same buffers, and does not use
+ * them otherwise, as with strait_rdma_put_datav.
+ *
+ * When the peer has died, the call delivers what had arrived and then returns
+ * STRAIT_ERR_PEER_FAILED. */
 int strait_rdma_read_datav(strait_vc vc, const struct iovec *iov, int n, int *num_bytes);
 
 /* ---- Windows --------------------------------------------------------------------------------- */

@@ -10,5 +10,5 @@ pub(crate) const PACKETS: u32 = CONTEXT_MAX + 1;
 /// The context of large messages that the embedder announces.
 pub(crate) const LARGE: u32 = CONTEXT_MAX + 2;
 
-/// The context of the bytes of pipes.
+/// The context of the messages that connect the pipes of the RDMA channel.
 pub(crate) const PIPES: u32 = CONTEXT_MAX + 3;

@@ -3,7 +3,7 @@
 use core::cell::{Cell, UnsafeCell};
 use core::ffi::{CStr, c_char, c_int};
 
-use shim::{Error, Fault, StartError};
+use shim::{Error, Fault, NetworkError, StartError};
 
 use crate::contexts::CONTEXT_MAX;
 
@@ -123,6 +123,7 @@ impl Code {
         match error {
             Error::Boot(_) => Self::Boot,
             Error::Environment(_) => Self::Environment,
+            Error::Network(NetworkError::AnotherBuffer { .. }) => Self::Argument,
             Error::Network(_) => Self::Network,
             Error::Thread(_) => Self::System,
             Error::Segment(_) | Error::OutOfMemory(_) => Self::Memory,

@@ -4,10 +4,10 @@ use core::cell::{Cell, RefCell, RefMut};
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use shim::raw::{Matched, RawRequests as _, RequestId, Ticket, Ticketed, Unscoped};
-use shim::{Endpoint, Group, SharedMemory, Window, World};
+use shim::raw::{Matched, RawRequests as _, RdmaChannel, RequestId, Ticket, Ticketed, Unscoped};
+use shim::{Endpoint, Error, Group, SharedMemory, Window, World};
 
-use crate::contexts::CONTEXT_MAX;
+use crate::contexts::{CONTEXT_MAX, PIPES};
 use crate::entries::{Entries, full, in_use};
 use crate::failure::{Called, Code, Failure};
 use crate::handle::{
@@ -16,7 +16,6 @@ use crate::handle::{
 use crate::handlers::PacketHandlers;
 use crate::options::COptions;
 use crate::pending::PendingOperation;
-use crate::pipe::Pipe;
 
 /// A window that a world has open. The world outlives it: `strait_finalize` fails while there are
 /// windows.
@@ -37,8 +36,12 @@ pub(crate) struct Instance {
     messages: RefCell<Entries<Matched>>,
     windows: RefCell<Entries<OpenWindow>>,
     groups: RefCell<Entries<OpenGroup>>,
-    /// Connections, once the RDMA channel is open, each with the rank at its other end.
-    connections: RefCell<Entries<(u32, Pipe)>>,
+    /// The rank at the other end of each connection of the RDMA channel.
+    connections: RefCell<Entries<u32>>,
+    /// The RDMA channel, once a connection was used.
+    channel: RefCell<Option<Box<RdmaChannel>>>,
+    /// Number of times that the RDMA channel was opened.
+    channels: Cell<u32>,
     /// The connection to each rank.
     by_rank: RefCell<Vec<Handle>>,
     packets: PacketHandlers,
@@ -66,6 +69,8 @@ impl Instance {
             windows: RefCell::new(Entries::new(HandleKind::Window, handle)),
             groups: RefCell::new(Entries::new(HandleKind::Group, handle)),
             connections: RefCell::new(Entries::new(HandleKind::Connection, handle)),
+            channel: RefCell::default(),
+            channels: Cell::new(0),
             by_rank: RefCell::default(),
             packets: PacketHandlers::default(),
             large: Cell::new(0),
@@ -195,31 +200,48 @@ impl Instance {
             });
         };
         if *handle == Handle::NONE {
-            let inserted = self.connections.borrow_mut().insert((rank, Pipe::default()));
+            let inserted = self.connections.borrow_mut().insert(rank);
             *handle = inserted.map_err(|(failure, _)| failure)?;
         }
         Ok(*handle)
     }
 
     /// Opens the RDMA channel. Its connections are made on demand.
-    pub(crate) fn open_pipes(&self) {
+    pub(crate) fn open_channel(&self) {
+        self.channels.set(self.channels.get().wrapping_add(1));
         self.by_rank.borrow_mut().resize(self.world.size() as usize, Handle::NONE);
     }
 
     /// Closes the RDMA channel and its connections.
-    pub(crate) fn close_pipes(&self) {
+    pub(crate) fn close_channel(&self) -> Called {
+        let channel = match self.channel.try_borrow_mut() {
+            Ok(mut channel) => channel.take(),
+            Err(_) => return Err(in_use(HandleKind::Connection)),
+        };
         self.by_rank.borrow_mut().clear();
-        let pipes: Vec<_> = self.connections.borrow_mut().drain().collect();
-        pipes.into_iter().for_each(|(_, pipe)| pipe.close(&self.world));
+        self.connections.borrow_mut().drain().for_each(drop);
+        Ok(channel.map_or(Ok(()), |channel| channel.close(&self.world))?)
     }
 
-    /// Lends the pipe of a connection, and returns the rank at its other end.
-    pub(crate) fn lend_pipe(&self, connection: Handle) -> Called<(u32, Pipe)> {
-        self.connections.borrow_mut().take(connection)
-    }
-
-    pub(crate) fn return_pipe(&self, connection: Handle, peer: u32, pipe: Pipe) {
-        self.connections.borrow_mut().put_back(connection, (peer, pipe));
+    /// Runs `act` on the RDMA channel and the rank at the other end of a connection.
+    pub(crate) fn use_channel<T>(
+        &self,
+        connection: Handle,
+        act: impl FnOnce(&mut RdmaChannel, &World, u32) -> Result<T, Error>,
+    ) -> Called<T> {
+        let rank = *self.connections.borrow_mut().get(connection)?;
+        // A wait inside may run code of the embedder, which may come here again.
+        let Ok(mut channel) = self.channel.try_borrow_mut() else {
+            return Err(in_use(HandleKind::Connection));
+        };
+        let channel = match &mut *channel {
+            Some(channel) => channel,
+            none => {
+                let opened = RdmaChannel::open(&self.world, PIPES, self.channels.get())?;
+                none.insert(Box::new(opened))
+            }
+        };
+        Ok(act(channel, &self.world, rank)?)
     }
 
     /// Fails if an open object uses the world, so that the world cannot end.
@@ -245,13 +267,14 @@ impl Instance {
 
     /// Leaves the job, after it has settled unfinished operations.
     pub(crate) fn finalize(self) -> Called {
-        self.close_pipes();
+        let closed = self.close_channel();
         let Self { requests, world, options, .. } = self;
         world.take_warnings().iter().for_each(|warning| options.warn(warning));
         for mut pending in requests.into_inner().drain() {
             pending.settle(&world);
         }
         world.settle_requests();
-        Ok(world.finalize()?)
+        world.finalize()?;
+        closed
     }
 }

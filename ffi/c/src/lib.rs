@@ -31,7 +31,6 @@ mod nonblocking;
 mod options;
 mod packets;
 mod pending;
-mod pipe;
 mod rdma_channel;
 mod reductions;
 mod requests;

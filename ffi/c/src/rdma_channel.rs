@@ -1,18 +1,19 @@
 //! The five functions of MPICH2's RDMA channel (`[RdmaChannel04]` §3.2), and one that names a
 //! connection.
+//!
+//! [`RdmaChannel`] moves the bytes, on the rings of core.
 
 use core::ffi::c_int;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use shim::Endpoint;
+use shim::raw::{Part, RdmaChannel};
+use shim::{Error, World};
 
-use crate::border::{CountArg, HandleArg, OutArg, PartList, PartsArg};
-use crate::contexts::PIPES;
+use crate::border::{CountArg, HandleArg, LastingPartsArg, OutArg};
 use crate::entry::{enter, silence};
-use crate::failure::{Called, Code, Failure};
+use crate::failure::{Code, Failure};
 use crate::handle::{Handle, HandleKind};
 use crate::options::COptions;
-use crate::pipe::Pipe;
 use crate::world::{finalize, init};
 use crate::worlds;
 
@@ -79,7 +80,7 @@ extern "C" fn strait_rdma_init(group: HandleArg<'_>, rank: c_int) -> c_int {
             return Err(Failure::new(Code::Busy, "the process has a channel: finalize it first"));
         }
         channel.group = group.handle();
-        instance.open_pipes();
+        instance.open_channel();
         Ok(())
     })
 }
@@ -90,7 +91,7 @@ extern "C" fn strait_rdma_finalize() -> c_int {
     let group = unsafe { HandleArg::of_call(channel().group) };
     enter("strait_rdma_finalize", group, || {
         let mut channel = channel();
-        group.world()?.close_pipes();
+        group.world()?.close_channel()?;
         let made_here = core::mem::replace(&mut channel.made_here, Handle::NONE);
         channel.group = Handle::NONE;
         drop(channel);
@@ -108,48 +109,51 @@ extern "C" fn strait_rdma_vc(group: HandleArg<'_>, rank: u32, vc: OutArg<'_, Han
 fn move_data(
     call: &'static str,
     vc: HandleArg<'_>,
-    (parts, count): (PartsArg<'_>, CountArg<c_int>),
+    (parts, count): (LastingPartsArg<'_>, CountArg<c_int>),
     moved: OutArg<'_, c_int>,
-    act: impl FnOnce(&mut Pipe, &Endpoint<'_>, u32, &mut PartList<'_>) -> Called<usize>,
+    act: impl FnOnce(&mut RdmaChannel, &World, u32, &[Part]) -> Result<usize, Error>,
 ) -> c_int {
     enter(call, vc, || {
         moved.write(0)?;
         let instance = vc.world_of(HandleKind::Connection)?;
-        let mut parts = parts.list(count)?;
-        if parts.bytes() > c_int::MAX as usize {
+        let parts = parts.list(count)?;
+        if parts.iter().map(|part| part.length).sum::<usize>() > c_int::MAX as usize {
             return Err(Failure::argument(
                 "more bytes than an int counts: put or read some of them",
             ));
         }
-        let (peer, mut pipe) = instance.lend_pipe(vc.handle())?;
-        let bytes = act(&mut pipe, &instance.any_endpoint(PIPES), peer, &mut parts);
-        instance.return_pipe(vc.handle(), peer, pipe);
-        moved.write(bytes? as c_int)
+        let bytes = instance
+            .use_channel(vc.handle(), |channel, world, peer| act(channel, world, peer, &parts))?;
+        moved.write(bytes as c_int)
     })
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn strait_rdma_put_datav(
     vc: HandleArg<'_>,
-    parts: PartsArg<'_>,
+    parts: LastingPartsArg<'_>,
     count: CountArg<c_int>,
     num_bytes: OutArg<'_, c_int>,
 ) -> c_int {
     let call = "strait_rdma_put_datav";
-    move_data(call, vc, (parts, count), num_bytes, |pipe, endpoint, peer, parts| {
-        pipe.put(endpoint, peer, &mut parts.readable())
+    move_data(call, vc, (parts, count), num_bytes, |channel, world, peer, parts| {
+        // SAFETY: the caller leaves the buffers alone until the bytes are counted (contract of
+        // `LastingPartsArg`).
+        unsafe { channel.put(world, peer, parts) }
     })
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn strait_rdma_read_datav(
     vc: HandleArg<'_>,
-    parts: PartsArg<'_>,
+    parts: LastingPartsArg<'_>,
     count: CountArg<c_int>,
     num_bytes: OutArg<'_, c_int>,
 ) -> c_int {
     let call = "strait_rdma_read_datav";
-    move_data(call, vc, (parts, count), num_bytes, |pipe, endpoint, peer, parts| {
-        pipe.read(endpoint, peer, &mut parts.writable())
+    move_data(call, vc, (parts, count), num_bytes, |channel, world, peer, parts| {
+        // SAFETY: the caller leaves the buffers alone until the bytes are counted (contract of
+        // `LastingPartsArg`).
+        unsafe { channel.read(world, peer, parts) }
     })
 }

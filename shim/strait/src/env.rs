@@ -23,6 +23,7 @@ use strait_platform::env::{
 pub use strait_platform::env::{EnvError, MPI_VERBOSE, Variable};
 use strait_platform::record::RecordMode;
 
+use crate::network::{RING_COPY_DEFAULT, RING_COPY_LEAST};
 use crate::{LockDesign, WindowDesign};
 
 /// The longest message that goes through a fastbox, in bytes.
@@ -119,6 +120,15 @@ pub(crate) const RING: Variable = Variable {
     default: "zero_copy",
 };
 
+/// The longest part that goes through the ring of the RDMA channel, in bytes.
+pub(crate) const RING_COPY_MAX: Variable = Variable {
+    name: "STRAIT_RING_COPY_MAX",
+    meaning: "longest part of a buffer that is copied through the ring of the RDMA channel, bytes; \
+              zero_copy and rendezvous_write move longer ones between the users' buffers",
+    expected: "a number from 48 to 1073741824",
+    default: "32767",
+};
+
 /// What makes progress: calls alone, or also a thread.
 pub(crate) const PROGRESS: Variable = Variable {
     name: "STRAIT_PROGRESS",
@@ -188,6 +198,7 @@ pub const VARIABLES: &[Variable] = &[
     HCA_GID,
     HCA_MODEL,
     RING,
+    RING_COPY_MAX,
     ACCUMULATE_MAX,
     PACK_MAX,
     PROGRESS,
@@ -276,6 +287,16 @@ pub(crate) fn ring_asked() -> Result<Option<Design>, EnvError> {
     Ok(name.and_then(|name| design(&name)))
 }
 
+/// Returns the longest part that goes through the ring of the RDMA channel, in bytes.
+///
+/// # Errors
+///
+/// [`EnvError`] when the value is out of range.
+pub fn ring_copy_max() -> Result<u32, EnvError> {
+    let is_possible = |bytes: &u32| (RING_COPY_LEAST..=1 << 30).contains(bytes);
+    Ok(RING_COPY_MAX.read(is_possible)?.unwrap_or(RING_COPY_DEFAULT))
+}
+
 /// Returns the longest accumulate between nodes that its origin carries out, in bytes.
 ///
 /// # Errors
@@ -337,6 +358,7 @@ pub fn check() -> Result<(), EnvError> {
     hca()?;
     hca_gid()?;
     ring()?;
+    ring_copy_max()?;
     accumulate_max()?;
     pack_max()?;
     progress_asked()?;

@@ -97,6 +97,7 @@ pub mod parsers;
 pub mod port;
 mod progress;
 pub mod raw;
+mod rdma_channel;
 mod request;
 mod reserved;
 mod scope;

@@ -81,7 +81,7 @@ impl Port {
         let own = PeerAddress { nonce, rank, host: boot::host(), address: None, key: [0; 16] };
         let listener = ConnectionListener::open(own, is_open).map_err(NetworkError::Listener)?;
         let peer_address = listener.own();
-        let config = network::config(env::ring()?);
+        let config = network::config(env::ring()?, env::ring_copy_max()?);
         let peers =
             RemotePeers::of_unknown_peers(config, listener, Arc::clone(universe.directory()));
         let pending_peers = RefCell::new(Some(peers));

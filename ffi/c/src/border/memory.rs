@@ -165,6 +165,11 @@ impl LastingPartsArg<'_> {
         // The promise of C about this type is the invariant of the memory.
         Ok(OperationMemory::List(list(self.0, count)?))
     }
+
+    /// Returns the buffers themselves, for an operation that ends in a later call.
+    pub(crate) fn list(self, count: CountArg<c_int>) -> Called<Box<[Part]>> {
+        list(self.0, count)
+    }
 }
 
 /// Checked buffers that only this call uses.
@@ -175,10 +180,6 @@ pub(crate) struct PartList<'call> {
 }
 
 impl PartList<'_> {
-    pub(crate) fn bytes(&self) -> usize {
-        self.parts.iter().map(|part| part.length).sum()
-    }
-
     pub(crate) fn readable(&self) -> Vec<IoSlice<'_>> {
         let bytes = |part: &Part| {
             // SAFETY: the call may read the buffer (invariant), and its length has been checked.

@@ -28,7 +28,7 @@ mod structure;
 
 pub(crate) use collective::CReduction;
 pub(crate) use handle::{HandleArg, HandlePlaceArg};
-pub(crate) use memory::{BufferArg, DataArg, LastingArg, LastingPartsArg, PartList, PartsArg};
+pub(crate) use memory::{BufferArg, DataArg, LastingArg, LastingPartsArg, PartsArg};
 pub(crate) use numbers::{ActOnIntegers, ActOnNumbers, TypeArg, Typed};
 pub(crate) use operation::{OperationMemory, SendKind};
 pub(crate) use place::{ArrayArg, CountArg, OutArg, no_place};

@@ -179,6 +179,12 @@ impl SoftHca {
         self.shared.rank
     }
 
+    /// Returns the mode of this device.
+    #[must_use]
+    pub const fn mode(&self) -> SoftMode {
+        self.mode
+    }
+
     /// Returns whether a thread of the device carries out posted requests.
     #[must_use]
     pub const fn has_thread(&self) -> bool {

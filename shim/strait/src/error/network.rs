@@ -4,7 +4,7 @@ use core::fmt;
 
 use rustix::io::Errno;
 use strait_core::hca::HcaError;
-use strait_core::ring::LinkError;
+use strait_core::ring::{Cause, LinkError};
 use strait_hca::NoDevice;
 use strait_hca::soft::FabricError;
 use strait_platform::Rank;
@@ -34,6 +34,12 @@ pub enum NetworkError {
     Device(HcaError),
     /// A link to a rank on another node could not be made.
     Link(LinkError),
+    /// A call of the RDMA channel does not begin with the buffer that the device is using. Nothing
+    /// was changed.
+    AnotherBuffer {
+        /// The peer.
+        peer: Rank,
+    },
     /// The end of a link could not be opened. A link is made with the first message to or from a
     /// peer.
     NoLink {
@@ -64,10 +70,14 @@ impl fmt::Display for NetworkError {
             Self::Store(error) => return write!(f, "the job did not start: {error}"),
             _ => {}
         }
-        if !matches!(self, Self::NoLink { .. }) {
+        if !matches!(self, Self::NoLink { .. } | Self::AnotherBuffer { .. }) {
             f.write_str("no network between the nodes of the job: ")?;
         }
         match self {
+            Self::AnotherBuffer { peer } => {
+                let cause = Cause::AnotherBuffer;
+                LinkError { peer: *peer, cause }.fmt(f)
+            }
             Self::NoLink { peer, bytes, limit, error } => {
                 let reason = error.to_string();
                 let reason = reason.rsplit_once("of the job: ").map_or(&*reason, |(_, it)| it);
@@ -129,7 +139,7 @@ impl core::error::Error for NetworkError {
             Self::Link(error) => error.source(),
             Self::NoLink { error, .. } => error.source(),
             Self::Store(error) => error.source(),
-            Self::None | Self::Address { .. } => None,
+            Self::None | Self::Address { .. } | Self::AnotherBuffer { .. } => None,
         }
     }
 }

@@ -10,20 +10,22 @@ const SLOTS: u32 = 16;
 /// Bytes of a chunk, which holds a message of the default `STRAIT_STREAM_MAX` and its head.
 const CHUNK: u32 = 16 * 1024 + StreamHead::LENGTH as u32;
 
-/// Parts of at least this many bytes move directly between user buffers, where the design can do
-/// so.
-pub(super) const LARGE: u32 = 32 * 1024;
+/// Parts of more bytes move directly between user buffers, where the design can do so, unless
+/// `STRAIT_RING_COPY_MAX` says otherwise.
+pub(crate) const RING_COPY_DEFAULT: u32 = 32 * 1024 - 1;
 
-// The last head in a stream must not wait for a reader that closes.
-const _: () = assert!(LARGE as usize > StreamHead::LENGTH);
+/// The least value of `STRAIT_RING_COPY_MAX`. The last head in a stream must not wait for a reader
+/// that closes, so heads are always copied.
+pub(crate) const RING_COPY_LEAST: u32 = StreamHead::LENGTH as u32;
 
-/// Returns the configuration of links of `design`.
-pub(crate) const fn config(design: Design) -> LinkConfig {
-    LinkConfig { design, chunk: CHUNK, slots: SLOTS, large: LARGE }
+/// Returns the configuration of links of `design`, which copy parts of up to `copy_max` bytes
+/// through the ring.
+pub(crate) const fn config(design: Design, copy_max: u32) -> LinkConfig {
+    LinkConfig { design, chunk: CHUNK, slots: SLOTS, large: copy_max + 1 }
 }
 
 /// Returns the distance in bytes between the memory of one link and of the next.
-pub(super) const fn stride(config: &LinkConfig) -> usize {
+pub(crate) const fn stride(config: &LinkConfig) -> usize {
     config.bytes().next_multiple_of(4096)
 }
 
@@ -39,7 +41,10 @@ mod tests {
     #[test]
     fn a_link_has_the_memory_that_the_documents_say() {
         for design in Design::ALL {
-            assert!(stride(&config(design)) <= 532_480, "docs/decisions/network.md states it");
+            assert!(
+                stride(&config(design, RING_COPY_DEFAULT)) <= 532_480,
+                "docs/decisions/network.md states it"
+            );
         }
     }
 }

@@ -14,7 +14,7 @@ use super::config::config;
 use super::listener::ConnectionListener;
 use super::remote_peers::RemotePeers;
 use super::resources::{JobDevice, JobNetwork, NetworkResources};
-use crate::{Error, NetworkError};
+use crate::{Error, NetworkError, env};
 
 /// A network, or `None` on one node and where the environment asks for none.
 pub(crate) type OptionalNetwork = Option<Box<JobNetwork>>;
@@ -38,7 +38,7 @@ pub(crate) fn in_process(
     let Some(resources) = NetworkResources::in_process(choice, nodes.ranks())? else {
         return Ok(none());
     };
-    let config = config(design);
+    let config = config(design, env::ring_copy_max()?);
     let open = |rank| begin(&resources, rank, nodes, config, store);
     let begun = (0..nodes.ranks()).map(open).collect::<Result<Vec<_>, _>>()?;
     let networks = (0..).zip(begun).map(|(rank, begun)| enter(begun, rank, nodes, config, store));
@@ -65,7 +65,7 @@ pub(crate) fn of_process(
     let Some(resources) = NetworkResources::of_process(choice, store, rank, nodes, is_dead)? else {
         return Ok(None);
     };
-    let config = config(design);
+    let config = config(design, env::ring_copy_max()?);
     let begun = begin(&resources, rank, nodes, config, store)?;
     store.fence().map_err(NetworkError::Store)?;
     let mut way = enter(begun, rank, nodes, config, store)?;

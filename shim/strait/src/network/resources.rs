@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use strait_core::hca::HcaError;
 use strait_core::regcache::{CacheLimits, Cached};
-use strait_core::ring::LinkConfig;
+use strait_core::ring::{Design, LinkConfig};
 use strait_core::rma::OPERAND_BUFFERS;
 use strait_hca::soft::{Fabric, SoftHca, SoftMode};
 use strait_hca::{Demand, Device, DeviceChoice, Rail};
@@ -16,7 +16,7 @@ use strait_platform::segment::Heap;
 use strait_platform::{Nodes, Rank, topology};
 
 use super::Network;
-use super::config::{LARGE, peers, stride};
+use super::config::{RING_COPY_DEFAULT, peers, stride};
 use super::memory_events::MemoryEvents;
 use crate::{NetworkError, SystemMemory, env};
 
@@ -35,6 +35,21 @@ impl JobNetwork {
     /// Returns whether the devices of the job have their own threads.
     pub(crate) fn has_threads(&self) -> bool {
         self.device.device().has_threads()
+    }
+
+    /// Returns a choice that opens another device of this network's kind.
+    pub(crate) fn choice(&self) -> DeviceChoice {
+        match self.device.device() {
+            Device::Soft(device) => DeviceChoice::Soft(device.mode()),
+            #[expect(clippy::allow_attributes, reason = "there may be no other kind")]
+            #[allow(unreachable_patterns, reason = "there may be no other kind")]
+            _ => DeviceChoice::Verbs(Vec::new()),
+        }
+    }
+
+    /// Returns the design of the network's links.
+    pub(crate) const fn design(&self) -> Design {
+        self.others.config().design
     }
 
     /// Keeps memory in `heap` registered after its use.
@@ -171,7 +186,7 @@ fn cached(device: Device) -> Result<JobDevice, NetworkError> {
 /// each way. Large transfers go in pieces where the system allows no more. A window needs a
 /// connection to each rank, and a receive for each operand buffer.
 fn demand(peers: u32, ranks: u32, config: &LinkConfig) -> Demand {
-    let each = stride(config) as u64 + 2 * u64::from(LARGE);
+    let each = stride(config) as u64 + 2 * u64::from(RING_COPY_DEFAULT);
     let connections = peers + WINDOWS * ranks;
     let receives = peers + WINDOWS * ranks * OPERAND_BUFFERS as u32;
     Demand { connections, receives, memory: each }
