@@ -11,6 +11,7 @@
 pub mod buffer;
 pub mod engine;
 mod golden;
+pub mod handles;
 pub mod hca;
 pub mod layout;
 pub mod lmt;

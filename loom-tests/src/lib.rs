@@ -10,9 +10,11 @@
 
 mod lines;
 mod pool;
+mod two_modes;
 
 pub use lines::{contents, key, read, writer};
 pub use pool::{Owner, Pool};
+pub use two_modes::{Guarded, TwoModes, had};
 
 #[cfg(strait_loom)]
 pub use loom::{sync::Arc, thread};

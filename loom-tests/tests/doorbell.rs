@@ -6,7 +6,8 @@
 #![cfg(strait_loom)]
 
 use strait_core::shm::{Doorbell, RecvQueue, Slumber};
-use strait_core::sync::{Ordering::SeqCst, fence};
+use strait_core::sync::Ordering::{Relaxed, SeqCst};
+use strait_core::sync::{AtomicU32, fence};
 use strait_loom_tests::{Arc, Owner, Pool, model, model_in_full, thread};
 
 struct Shared {
@@ -54,6 +55,52 @@ fn send_to_a_sleeper(senders: u32) {
         threads.into_iter().filter_map(|thread| thread.join().unwrap().then_some(())).count();
     assert!(woken > 0 || !sleeps, "asleep although a message has arrived");
     assert!(woken <= 1, "woken more than once");
+}
+
+/// A rank that sleeps on descriptors, and the socket through which it is woken: the number of
+/// datagrams in it.
+struct OnDescriptors {
+    bell: Doorbell,
+    datagrams: AtomicU32,
+    message: AtomicU32,
+}
+
+/// The datagrams of an earlier sleep are taken out before the announcement, so that none that ends
+/// this sleep is.
+#[test]
+fn no_rank_sleeps_on_descriptors_beside_a_message() {
+    model_in_full(|| {
+        let shared = Arc::new(OnDescriptors {
+            bell: Doorbell::awake(),
+            datagrams: AtomicU32::new(0),
+            message: AtomicU32::new(0),
+        });
+        let sender = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || {
+                shared.message.store(1, Relaxed);
+                if shared.bell.is_wanted() && shared.bell.ring() == Some(Slumber::Descriptor) {
+                    shared.datagrams.fetch_add(1, Relaxed);
+                }
+            })
+        };
+        let mut sleeps = false;
+        for is_last in [false, true] {
+            shared.datagrams.swap(0, Relaxed);
+            shared.bell.prepare_to_sleep(Slumber::Descriptor, || fence(SeqCst));
+            sleeps = shared.message.load(Relaxed) == 0;
+            if !sleeps || !is_last {
+                // The first sleep ends by its time limit.
+                shared.bell.rise();
+            }
+            if !sleeps {
+                break;
+            }
+        }
+        sender.join().unwrap();
+        let wakes = shared.datagrams.load(Relaxed) > 0;
+        assert!(!sleeps || wakes, "asleep although a message is there");
+    });
 }
 
 #[test]

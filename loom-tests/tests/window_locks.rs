@@ -2,37 +2,12 @@
 //! beside the processors.
 
 use strait_core::lock::{
-    Attempt, AttemptOutcome, Coding, FixedMode, Follow, Hybrid, HybridStep, HybridWord, LockMode,
-    LockState, LockType, LockWord, Mcs, McsRelease, McsStep, McsWord, Migration, MigrationStep,
-    Policy, WordAccess,
+    Attempt, AttemptOutcome, Coding, FixedMode, LockMode, LockType, LockWord, Mcs, McsRelease,
+    McsStep, McsWord, MigrationStep, WordAccess,
 };
-use strait_core::sync::UnsafeCell;
-use strait_loom_tests::{Arc, model, model_in_full, thread};
+use strait_loom_tests::{Arc, Guarded, TwoModes, had, model, model_in_full, thread};
 
 use LockType::{Exclusive, Shared};
-
-/// The data under a lock: a shared holder reads, an exclusive holder adds.
-struct Guarded(UnsafeCell<u32>);
-
-// SAFETY: the models check the exclusion; loom sees each access.
-unsafe impl Sync for Guarded {}
-
-impl Guarded {
-    fn new() -> Self {
-        Self(UnsafeCell::new(0))
-    }
-
-    fn reach(&self, lock_type: LockType) {
-        match lock_type {
-            // SAFETY: the caller holds the lock.
-            Exclusive => self.0.with_mut(|number| unsafe { *number += 1 }),
-            Shared => {
-                // SAFETY: the caller holds the lock.
-                self.0.with(|number| core::hint::black_box(unsafe { *number }));
-            }
-        }
-    }
-}
 
 struct TestAndSet {
     word: LockWord,
@@ -66,7 +41,7 @@ fn test_and_set(types: [LockType; 2]) {
     alone += others.into_iter().map(|other| other.join().unwrap()).sum::<u32>();
     assert_eq!(lock.word.access(WordAccess::Read), 0, "free");
     // SAFETY: the other threads have been joined.
-    assert_eq!(lock.guarded.0.with(|number| unsafe { *number }), alone);
+    assert_eq!(unsafe { lock.guarded.number() }, alone);
 }
 
 #[test]
@@ -153,7 +128,7 @@ fn queue(types: &[LockType], rounds: usize, native_swap: bool) {
     let alone = types[1..].iter().filter(|lock_type| **lock_type == Exclusive).count()
         + if types[0] == Exclusive { rounds } else { 0 };
     // SAFETY: the other threads have been joined.
-    assert_eq!(queue.guarded.0.with(|number| unsafe { *number }), alone as u32);
+    assert_eq!(unsafe { queue.guarded.number() }, alone as u32);
 }
 
 #[test]
@@ -174,169 +149,6 @@ fn a_queue_joined_by_compare_and_swap_is_one() {
 #[test]
 fn sharers_pass_through_the_queue() {
     model(|| queue(&[Exclusive, Shared, Shared], 1, true));
-}
-
-/// A device. Each of its atomics is a load and a store. Its atomics exclude each other, but not
-/// those of processors.
-struct Device(strait_core::lock::RevocableLock);
-
-impl Device {
-    fn access(&self, word: &LockWord, op: WordAccess, rank: u32) -> u64 {
-        while self.0.try_acquire(rank).is_err() {
-            thread::yield_now();
-        }
-        let found = word.access(WordAccess::Read);
-        match op {
-            WordAccess::CompareAndSwap { expected, desired } if found == expected => {
-                word.access(WordAccess::Write(desired));
-            }
-            WordAccess::FetchAdd(number) => {
-                word.access(WordAccess::Write(found.wrapping_add(number)));
-            }
-            _ => {}
-        }
-        self.0.release(rank);
-        found
-    }
-}
-
-/// The two-mode lock of a target in place 0. Place 1 is on its node, place 2 on another node.
-struct TwoModes {
-    cpu: LockWord,
-    network: LockWord,
-    device: Device,
-    /// The fault to inject: processors access the network word, too.
-    mixed: bool,
-    guarded: Guarded,
-}
-
-const SIZE: u32 = 3;
-const NETWORK: Coding = Coding::Ranks { size: SIZE };
-
-impl TwoModes {
-    fn new(mode: LockMode) -> Self {
-        let (cpu, network) = match mode {
-            LockMode::Cpu => (LockState::Free, LockState::Elsewhere(0)),
-            LockMode::Network => (LockState::Elsewhere(0), LockState::Free),
-        };
-        Self {
-            cpu: LockWord::new(Coding::Signed.word(cpu)),
-            network: LockWord::new(NETWORK.word(network)),
-            device: Device(strait_core::lock::RevocableLock::free()),
-            mixed: false,
-            guarded: Guarded::new(),
-        }
-    }
-
-    fn access(&self, word: HybridWord, op: WordAccess, place: u32) -> u64 {
-        match word {
-            HybridWord::Cpu => self.cpu.access(op),
-            HybridWord::Network if self.mixed && place < 2 => self.network.access(op),
-            HybridWord::Network => self.device.access(&self.network, op, place),
-        }
-    }
-
-    fn reach(&self, place: u32, mode: LockMode) {
-        self.guarded.reach(Exclusive);
-        match mode {
-            LockMode::Cpu => {
-                self.access(HybridWord::Cpu, Coding::Signed.release(Exclusive, place), place)
-            }
-            LockMode::Network => {
-                self.access(HybridWord::Network, NETWORK.release(Exclusive, place), place)
-            }
-        };
-    }
-
-    fn want(&self, place: u32, on_node: bool) -> Option<HybridStep> {
-        self.want_by(&mut Follow, place, on_node)
-    }
-
-    /// Tries to get the lock within a few polls. Returns how that ended: with the lock, with a
-    /// request that it has to send, or without either.
-    fn want_by(&self, policy: &mut dyn Policy, place: u32, on_node: bool) -> Option<HybridStep> {
-        let mut hybrid = Hybrid::new(Exclusive, place, SIZE, on_node);
-        let mut looks = 0;
-        loop {
-            match hybrid.step() {
-                HybridStep::Access(word, op) => {
-                    hybrid.handle(self.access(word, op, place), policy);
-                }
-                HybridStep::Wait(_) if looks == 2 => return None,
-                HybridStep::Wait(_) => {
-                    looks += 1;
-                    thread::yield_now();
-                    hybrid.again();
-                }
-                HybridStep::Taken(mode) => {
-                    self.reach(place, mode);
-                    return Some(HybridStep::Taken(mode));
-                }
-                HybridStep::Ask => return Some(HybridStep::Ask),
-                HybridStep::Corrupt(found) => panic!("no member writes {found:#x}"),
-            }
-        }
-    }
-
-    /// Lets the lock manager move the lock to place 2, which then gets it. Returns false if it
-    /// found no moment for that.
-    fn migrate(&self, time: u64) -> bool {
-        matches!(self.try_to_migrate(time), MigrationStep::Granted(_))
-    }
-
-    /// Lets the lock manager move the lock to place 2. Returns the step at which it stopped.
-    fn try_to_migrate(&self, time: u64) -> MigrationStep {
-        let mut migration = Migration::new(2, Exclusive, 0, SIZE, Some(time));
-        let mut looks = 0;
-        loop {
-            match migration.step() {
-                MigrationStep::Access(word, op) => migration.handle(self.access(word, op, 0)),
-                MigrationStep::Blocked(_) if looks == 2 => return migration.step(),
-                MigrationStep::Blocked(_) => {
-                    looks += 1;
-                    thread::yield_now();
-                    migration.again();
-                }
-                MigrationStep::Granted(LockMode::Network) => {
-                    self.reach(2, LockMode::Network);
-                    return migration.step();
-                }
-                MigrationStep::Granted(LockMode::Cpu) => panic!("the lock did not move"),
-                MigrationStep::Elsewhere => return migration.step(),
-                MigrationStep::Corrupt(found) => panic!("no member writes {found:#x}"),
-            }
-        }
-    }
-
-    /// Moves the lock to CPU mode as place 0, which dies before it takes the CPU word.
-    fn move_and_die(&self) {
-        let mut hybrid = Hybrid::new(Exclusive, 0, SIZE, true);
-        while !hybrid.has_moved() {
-            let HybridStep::Access(word, op) = hybrid.step() else {
-                panic!("the step does not move the lock")
-            };
-            hybrid.handle(self.access(word, op, 0), &mut Follow);
-        }
-    }
-
-    /// Checks that the guarded number equals the number of exclusive holders, and that the lock is
-    /// free at the end.
-    fn judge(&self, times: u32) {
-        // SAFETY: the other threads have been joined.
-        assert_eq!(self.guarded.0.with(|number| unsafe { *number }), times);
-        let cpu = Coding::Signed.state(self.cpu.access(WordAccess::Read));
-        let network = NETWORK.state(self.network.access(WordAccess::Read));
-        let in_one_mode = matches!(
-            (cpu, network),
-            (LockState::Free, LockState::Elsewhere(_)) | (LockState::Elsewhere(_), LockState::Free)
-        );
-        let between = matches!((cpu, network), (LockState::Elsewhere(_), LockState::Elsewhere(_)));
-        assert!(in_one_mode || between, "{cpu:?}, {network:?}");
-    }
-}
-
-const fn had(step: Option<HybridStep>) -> u32 {
-    matches!(step, Some(HybridStep::Taken(_))) as u32
 }
 
 /// The manager moves the lock to the network while a rank of the node takes it. If that rank is
@@ -395,7 +207,7 @@ fn a_lock_between_its_modes_is_taken_by_the_manager() {
             let lock = Arc::clone(&lock);
             thread::spawn(move || had(lock.want(1, true)))
         };
-        let step = lock.try_to_migrate(1);
+        let step = lock.try_to_migrate(Exclusive, 1);
         assert_ne!(step, MigrationStep::Elsewhere);
         let moved = u32::from(matches!(step, MigrationStep::Granted(_)));
         let times = moved + neighbour.join().unwrap();
@@ -417,7 +229,7 @@ fn a_word_that_processors_and_devices_change_is_no_lock() {
             thread::spawn(move || had(lock.want(2, false)))
         };
         let mut pinned = FixedMode(LockMode::Network);
-        let times = had(lock.want_by(&mut pinned, 1, true)) + remote.join().unwrap();
+        let times = had(lock.want_by(&mut pinned, Exclusive, 1, true)) + remote.join().unwrap();
         lock.judge(times);
     });
 }
@@ -432,7 +244,7 @@ fn a_word_that_devices_change_is_one() {
             thread::spawn(move || had(lock.want(2, false)))
         };
         let mut pinned = FixedMode(LockMode::Network);
-        let times = had(lock.want_by(&mut pinned, 1, true)) + remote.join().unwrap();
+        let times = had(lock.want_by(&mut pinned, Exclusive, 1, true)) + remote.join().unwrap();
         lock.judge(times);
     });
 }

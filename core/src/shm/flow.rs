@@ -12,7 +12,7 @@
 
 use crate::golden;
 use crate::sync::Ordering::Relaxed;
-use crate::sync::{AtomicU32, AtomicU64};
+use crate::sync::{AtomicU32, AtomicU64, order};
 use crate::wire::Offer;
 
 /// The words of one ordered pair of ranks. Zeroed memory means that there is room and that no
@@ -44,26 +44,37 @@ const _: () = {
 };
 
 impl FlowWords {
+    /// Creates words that say that there is room, for models and tests. In a segment, zeroed memory
+    /// has this state.
+    #[must_use]
+    pub fn empty() -> Self {
+        Self { called: AtomicU64::new(0), full: AtomicU32::new(0), reserved: 0 }
+    }
+
     /// Tells the sender whether to keep its messages.
     ///
     /// The receiver calls it before it returns the cell or line of the message that changed the
-    /// state. A sender that gets a cell or line back therefore sees the new state (free/1,
+    /// state. A sender that gets a cell or line back therefore sees the new state (free/3,
     /// fastbox/3). A sender that sees it late has only the cells and lines that it had.
     pub fn set_full(&self, full: bool) {
-        self.full.store(u32::from(full), Relaxed);
+        // ORDER flow/1: Relaxed. The release of the cell or line that follows publishes it (free/3,
+        //   fastbox/3).
+        self.full.store(u32::from(full), order("flow/1", Relaxed));
     }
 
     /// Returns true if the sender must keep its messages. A late view of either state does no harm.
     #[inline]
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.full.load(Relaxed) != 0
+        // ORDER flow/2: Relaxed. Where it must not be late, free/4 or fastbox/4 orders it.
+        self.full.load(order("flow/2", Relaxed)) != 0
     }
 
     /// Calls for the message of `offer`. The message called for previously has begun to arrive.
     pub fn call(&self, offer: Offer) {
-        // Relaxed: the word carries all the information itself.
-        self.called.store(u64::from(offer.number) << 32 | u64::from(offer.place), Relaxed);
+        let word = u64::from(offer.number) << 32 | u64::from(offer.place);
+        // ORDER flow/3: Relaxed. The word carries all the information itself.
+        self.called.store(word, order("flow/3", Relaxed));
     }
 
     /// Returns place and number of the offer that was called for last. No offer has number 0. The
@@ -71,7 +82,8 @@ impl FlowWords {
     #[inline]
     #[must_use]
     pub fn called(&self) -> (u32, u32) {
-        let called = self.called.load(Relaxed);
+        // ORDER flow/4: Relaxed. It pairs with flow/3: number and place are of the same call.
+        let called = self.called.load(order("flow/4", Relaxed));
         (called as u32, (called >> 32) as u32)
     }
 }

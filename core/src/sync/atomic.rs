@@ -6,11 +6,11 @@
 #[cfg(not(strait_loom))]
 #[allow(clippy::disallowed_types, reason = "this is the facade")]
 mod provider {
-    pub(super) use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
+    pub(super) use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 }
 #[cfg(strait_loom)]
 mod provider {
-    pub(super) use loom::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
+    pub(super) use loom::sync::atomic::{AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 }
 
 use super::ordering::Ordering;
@@ -143,4 +143,52 @@ atomic! {
 atomic! {
     /// A 64-bit word that several processes access.
     AtomicU64, u64
+}
+
+/// A pointer that several threads of one process access. It is never in a segment.
+#[derive(Debug)]
+#[cfg_attr(not(strait_loom), repr(transparent))]
+pub struct AtomicPtr<T>(
+    #[allow(clippy::disallowed_types, reason = "this is the facade")] provider::AtomicPtr<T>,
+    /// A byte that each load modifies, as in the other atomics.
+    #[cfg(strait_loom)]
+    provider::AtomicU8,
+);
+
+#[allow(clippy::disallowed_types, reason = "this is the facade")]
+impl<T> AtomicPtr<T> {
+    /// Creates an atomic with this value.
+    #[cfg(not(strait_loom))]
+    #[must_use]
+    pub const fn new(value: *mut T) -> Self {
+        Self(provider::AtomicPtr::new(value))
+    }
+
+    /// Creates an atomic with this value. The constructor of loom is not `const`.
+    #[cfg(strait_loom)]
+    #[must_use]
+    pub fn new(value: *mut T) -> Self {
+        Self(provider::AtomicPtr::new(value), provider::AtomicU8::new(0))
+    }
+
+    /// Reads the value.
+    #[inline(always)]
+    #[must_use]
+    pub fn load(&self, ordering: Ordering) -> *mut T {
+        #[cfg(strait_loom)]
+        self.1.fetch_add(0, Ordering::Relaxed);
+        self.0.load(ordering)
+    }
+
+    /// Writes the value.
+    #[inline(always)]
+    pub fn store(&self, value: *mut T, ordering: Ordering) {
+        self.0.store(value, ordering);
+    }
+
+    /// Writes the value and returns the previous one.
+    #[inline(always)]
+    pub fn swap(&self, value: *mut T, ordering: Ordering) -> *mut T {
+        self.0.swap(value, ordering)
+    }
 }

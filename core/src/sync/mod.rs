@@ -18,7 +18,7 @@ mod spin;
 mod step;
 pub(crate) mod word;
 
-pub use atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
+pub use atomic::{AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 pub use cell::UnsafeCell;
 pub(crate) use once::read_once;
 pub use order::order;

@@ -8,12 +8,13 @@
 //! handle. So null needs no comparison of its own.
 
 use core::ptr::{NonNull, null_mut};
-use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicPtr, AtomicU64};
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, PoisonError};
 
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
+use shim::raw::{HandleSlot, SlotTable};
 
 use crate::border::{HandleArg, HandlePlaceArg, no_place};
 use crate::failure::{Called, Code, Failure};
@@ -23,27 +24,20 @@ use crate::instance::Instance;
 /// Size of a page in bytes, or of a part of a page where pages are larger.
 const PAGE: usize = 4096;
 
-/// One world of the process. A zeroed slot holds no world.
-#[derive(Debug)]
-#[repr(C)]
-struct WorldSlot {
-    handle: AtomicU64,
-    instance: AtomicPtr<Instance>,
-}
+/// One world of the process.
+type WorldSlot = HandleSlot<Instance>;
 
 /// The value of the first slot's `handle`.
 const NO_HANDLE: u64 = u64::MAX;
 
 /// The table before the first world opens.
 static NONE: [WorldSlot; WORLDS] = {
-    let mut slots =
-        [const { WorldSlot { handle: AtomicU64::new(0), instance: AtomicPtr::new(null_mut()) } };
-            WORLDS];
-    slots[0].handle = AtomicU64::new(NO_HANDLE);
+    let mut slots = [const { WorldSlot::without_object(0) }; WORLDS];
+    slots[0] = WorldSlot::without_object(NO_HANDLE);
     slots
 };
 
-static TABLE: AtomicPtr<WorldSlot> = AtomicPtr::new((&raw const NONE).cast_mut().cast());
+static TABLE: SlotTable<Instance> = SlotTable::new((&raw const NONE).cast_mut().cast());
 
 /// Number of worlds opened so far. A child of `fork` continues the count, so none of its handles
 /// equals one of its parent's.
@@ -71,25 +65,21 @@ struct OpenInstance(NonNull<Instance>);
 fn slots() -> &'static [WorldSlot; WORLDS] {
     // SAFETY: the pointer leads to `NONE`, or to as many slots that stay mapped until the process
     // ends. All-zero bytes are a valid slot.
-    unsafe { &*TABLE.load(Acquire).cast() }
+    unsafe { &*TABLE.get().cast() }
 }
 
 /// Returns the instance in the slot that a handle of any kind names. Does not check the handle.
 #[inline(always)]
 fn instance_at(handle: Handle) -> Option<OpenInstance> {
-    NonNull::new(slots()[handle.slot()].instance.load(Acquire)).map(OpenInstance)
+    slots()[handle.slot()].object().map(OpenInstance)
 }
 
 /// Returns the world of `handle`, if it is the handle of an open world.
 #[inline(always)]
 fn find(handle: Handle) -> Option<OpenInstance> {
-    let slot = &slots()[handle.slot()];
-    if slot.handle.load(Acquire) != handle.0 {
-        return None;
-    }
-    // SAFETY: the slot of an open world has its instance: `open` stores it before the handle, and
-    // `close` removes it after the handle.
-    Some(OpenInstance(unsafe { NonNull::new_unchecked(slot.instance.load(Relaxed)) }))
+    // SAFETY: only the thread that uses a world closes it, and no handle equals that of the first
+    // slot.
+    unsafe { slots()[handle.slot()].find(handle.0) }.map(OpenInstance)
 }
 
 /// Returns whether `handle` is the handle of an open world.
@@ -99,7 +89,7 @@ pub(crate) fn is_open(handle: Handle) -> bool {
 
 /// Returns the open world in which a handle of any kind was made, for its log.
 fn logger(handle: Handle) -> Option<OpenInstance> {
-    let world = slots()[handle.slot()].handle.load(Acquire);
+    let world = slots()[handle.slot()].handle();
     let is_its_own = world == handle.0
         || world >> INDEX_SHIFT << SERIAL_SHIFT == handle.0 >> SERIAL_SHIFT << SERIAL_SHIFT;
     if world != 0 && is_its_own { instance_at(handle) } else { None }
@@ -112,7 +102,7 @@ pub(crate) fn open(make: impl FnOnce(Handle) -> Instance) -> Called<Handle> {
     // Copies also begin at different slots: then the other copy's handles lead to no world here.
     let begin = (copy_number() >> 56) as usize;
     let mut order = (0..WORLDS).map(|place| (begin + place) % WORLDS);
-    let free = order.find(|place| slots()[*place].handle.load(Relaxed) == 0);
+    let free = order.find(|place| slots()[*place].is_free());
     let Some(free) = free else {
         let text = format!("{} worlds are open in this process: finalize some", WORLDS - 1);
         return Err(Failure::new(Code::Busy, text));
@@ -121,8 +111,7 @@ pub(crate) fn open(make: impl FnOnce(Handle) -> Instance) -> Called<Handle> {
     let handle =
         Handle(serial << INDEX_SHIFT | (free as u64) << SLOT_SHIFT | HandleKind::World as u64);
     let instance = Box::into_raw(Box::new(make(handle)));
-    slots()[free].instance.store(instance, Relaxed);
-    slots()[free].handle.store(handle.0, Release);
+    slots()[free].open(handle.0, instance);
     Ok(handle)
 }
 
@@ -136,7 +125,7 @@ fn prepare() -> Called {
         handle::forget_process();
         Failure::new(Code::System, format!("no memory for the table of worlds: {error}"))
     })?;
-    TABLE.store(mapped, Release);
+    TABLE.replace(mapped);
     Ok(())
 }
 
@@ -149,7 +138,7 @@ fn map() -> Result<*mut WorldSlot, Errno> {
         let pages = mmap_anonymous(null_mut(), 2 * PAGE, access, MapFlags::PRIVATE)?;
         madvise(pages.byte_add(PAGE), PAGE, Advice::LinuxWipeOnFork)?;
         let table = pages.byte_add(PAGE).cast::<WorldSlot>().sub(1);
-        (*table).handle.store(NO_HANDLE, Relaxed);
+        (*table).reserve(NO_HANDLE);
         Ok(table)
     }
 }
@@ -161,13 +150,11 @@ fn map() -> Result<*mut WorldSlot, Errno> {
 /// No other thread uses the world, and no reference to it is used afterwards.
 unsafe fn close(handle: Handle) -> Called<Box<Instance>> {
     let _lock = LOCK.lock().unwrap_or_else(PoisonError::into_inner);
-    let slot = &slots()[handle.slot()];
-    if slot.handle.load(Relaxed) != handle.0 {
+    let Some(instance) = slots()[handle.slot()].close(handle.0) else {
         return Err(bad(handle, HandleKind::World));
-    }
-    slot.handle.store(0, Relaxed);
+    };
     // SAFETY: `open` put a box there, and nothing refers to it any more (contract of `close`).
-    Ok(unsafe { Box::from_raw(slot.instance.swap(null_mut(), Relaxed)) })
+    Ok(unsafe { Box::from_raw(instance.as_ptr()) })
 }
 
 impl<'call> HandleArg<'call> {

@@ -21,6 +21,7 @@ pub use crate::unscoped::Unscoped;
 pub use requests::RawRequests;
 pub use strait_core::buffer::Part;
 pub use strait_core::engine::{LINES_FIRST, ReceivedShort, RequestId, SentShort, Ticket, Ticketed};
+pub use strait_core::handles::{HandleSlot, SlotTable};
 pub use strait_core::matching::ANY_SOURCE;
 pub use strait_core::wire::SHORT_MAX;
 pub use windows::RawWindow;

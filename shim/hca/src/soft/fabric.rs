@@ -20,7 +20,7 @@ use strait_platform::liveness::has_ended;
 use strait_platform::segment::{Mapping, SegmentError, named_memfd, new_memfd, nonce, reserve};
 
 use super::abroad::{self, Abroad};
-use super::block::{DeviceBlock, EndId};
+use super::block::{DeviceBlock, EndId, end_at};
 
 /// `STRsoft`, and the version of the layout.
 const MAGIC: u64 = u64::from_le_bytes(*b"STRsoft\x02");
@@ -139,7 +139,7 @@ impl Fabric {
     /// Returns the end with this address, and the block of its device. Returns `None` when there is
     /// none.
     pub(super) fn find(&self, address: &Address) -> Option<(EndId, &DeviceBlock)> {
-        let (nonce, end) = EndId::from_address(address)?;
+        let (nonce, end) = end_at(address)?;
         let blocks = if nonce == self.home.nonce {
             &self.home
         } else {

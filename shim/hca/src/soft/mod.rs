@@ -240,7 +240,7 @@ impl Hca for SoftHca {
         let end = EndId { rank: self.shared.rank, index, generation: self.opened };
         self.shared.block().connections[index as usize].set(end.generation, EndState::Open);
         self.shared.device().queues.open(end);
-        Ok((Connection(index), end.to_address(self.shared.fabric.nonce())))
+        Ok((Connection(index), block::address_of(end, self.shared.fabric.nonce())))
     }
 
     fn connect(
