@@ -4,6 +4,8 @@
 //! Each size takes both paths in turn, within one sample of [`measure`], so that the ratio survives
 //! a hypervisor that moves the processors.
 
+mod channel;
+
 use core::error::Error;
 use core::time::Duration;
 use std::process::ExitCode;
@@ -145,17 +147,24 @@ impl Tune {
             rounds: None,
             limit: Duration::from_millis(500),
         };
-        let steps = KNOBS.iter().map(|knob| knob.sizes.len()).sum();
+        let steps = KNOBS.iter().map(|knob| knob.sizes.len()).sum::<usize>();
+        let steps = steps + channel::SIZES.len() + channel::LONG_SIZES.len();
         let mut report = Report::new(stage, self.json, steps);
         report.columns(&["setting", "size", "lower way", "upper way", "upper / lower"]);
         let before = line::probe(stage)?;
         let found = KNOBS.map(|knob| search(stage, effort, &knob, &mut report));
+        let in_channel = channel::search(stage, effort, &mut report);
+        let design = channel::choose(stage, effort, &mut report);
         let after = line::probe(stage)?;
         report.finish(before, after)?;
         for (knob, crossover) in KNOBS.iter().zip(found) {
-            tell(stage, self.json, knob, crossover?)?;
+            let current = *(knob.field)(&mut stage.endpoint.world().tuning());
+            let Knob { name, variable, .. } = *knob;
+            let crossover = crossover?;
+            tell(stage, self.json, &Crossover { tune: name, variable, crossover, current })?;
         }
-        Ok(())
+        tell(stage, self.json, &in_channel?)?;
+        tell_design(stage, self.json, &design?)
     }
 }
 
@@ -200,8 +209,23 @@ fn compare(
         }
     };
     let (mut lower, mut upper) = (under(bytes), under(bytes - 1));
-    let samples = measure(stage, effort, Some(&mut lower), &mut upper)?;
+    let ratio =
+        judge(stage, effort, (knob.name, knob.parts, bytes), &mut lower, &mut upper, report);
     world.retune(standing);
+    ratio
+}
+
+/// Returns the median ratio of the time of `upper` to that of `lower`. `what` is the name of the
+/// setting, the two paths, and the length of the messages.
+fn judge(
+    stage: &BenchStage<'_>,
+    effort: Effort,
+    (name, parts, bytes): (&'static str, &'static str, usize),
+    lower: &mut dyn Batch,
+    upper: &mut dyn Batch,
+    report: &mut Report,
+) -> Result<f64, Box<dyn Error>> {
+    let samples = measure(stage, effort, Some(lower), upper)?;
     let of = |what: fn(f64, f64) -> f64| {
         let of_all: Vec<f64> =
             samples.iter().map(|sample| what(sample.bare / 2.0, sample.work / 2.0)).collect();
@@ -215,10 +239,10 @@ fn compare(
     for (metric, unit, figures) in
         [("lower", "ns", lower), ("upper", "ns", upper), ("ratio", "x", ratio)]
     {
-        report.row(Row::new("tune", bytes, metric, unit, figures).of_variant(knob.name))?;
+        report.row(Row::new("tune", bytes, metric, unit, figures).of_variant(name))?;
     }
     report.line([
-        format!("{} ({})", knob.name, knob.parts),
+        format!("{name} ({parts})"),
         stats::bytes(bytes),
         stats::time(lower.p50),
         stats::time(upper.p50),
@@ -245,22 +269,30 @@ fn crossover(ratios: &[(usize, f64)]) -> usize {
     best
 }
 
-fn tell(
+fn tell(stage: &BenchStage<'_>, json: bool, found: &Crossover) -> Result<(), Box<dyn Error>> {
+    if !stage.reports() {
+        return Ok(());
+    }
+    let Crossover { variable, crossover, current, .. } = *found;
+    if json {
+        return Ok(say(&serde_json::to_string(found)?)?);
+    }
+    Ok(say(&format!("export {variable}={crossover}    # in force here: {current}"))?)
+}
+
+fn tell_design(
     stage: &BenchStage<'_>,
     json: bool,
-    knob: &Knob,
-    crossover: usize,
+    found: &channel::DesignChoice,
 ) -> Result<(), Box<dyn Error>> {
     if !stage.reports() {
         return Ok(());
     }
-    let current = *(knob.field)(&mut stage.endpoint.world().tuning());
-    let Knob { name, variable, .. } = *knob;
     if json {
-        let found = Crossover { tune: name, variable, crossover, current };
-        return Ok(say(&serde_json::to_string(&found)?)?);
+        return Ok(say(&serde_json::to_string(found)?)?);
     }
-    Ok(say(&format!("export {variable}={crossover}    # in force here: {current}"))?)
+    let channel::DesignChoice { variable, choice, current, .. } = *found;
+    Ok(say(&format!("export {variable}={choice}    # in force here: {current}"))?)
 }
 
 #[cfg(test)]

@@ -134,6 +134,17 @@ impl RdmaChannel {
         })
     }
 
+    /// Chooses the design of pipes that are made from now on. Both ranks of a pair choose the same.
+    pub const fn set_design(&mut self, design: Design) {
+        self.config.design = design;
+    }
+
+    /// Sets the longest part, in bytes, that pipes made from now on copy through their rings. The
+    /// peer's limit may differ.
+    pub fn set_copy_max(&mut self, bytes: u32) {
+        self.config.large = bytes.saturating_add(1);
+    }
+
     /// Puts bytes of `parts`, in order, into the pipe to `peer`, as many as it takes now. Returns
     /// how many. A design may move a long part between the two users' buffers, and counts it when
     /// the peer has it. The caller puts the rest again.

@@ -1,6 +1,7 @@
 /* The five functions of the RDMA channel, in a job of two, with every design of its rings
  * (STRAIT_RING) and several lengths of copied parts (STRAIT_RING_COPY_MAX). With ENDS in the
  * environment, rank 1 ends in the middle. */
+#include <sched.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -25,11 +26,12 @@ static unsigned char byte_of(uint64_t position, uint32_t from)
     return (unsigned char)(position * 31 % 253 + position / 4099 + from);
 }
 
-/* The length of the part at `position`: from 1 byte to 1 MiB. */
+/* The length of the next part, at `position`: from 1 byte to 1 MiB. */
 static size_t next_length(uint64_t position)
 {
+    static unsigned count;
     static const size_t LENGTHS[] = {1, 700, 16384, 65536, 3, 200001, LONG, 40000, 16441, 48};
-    size_t length = LENGTHS[position % 10];
+    size_t length = LENGTHS[count++ % 10];
     return position + length > TOTAL ? TOTAL - (size_t)position : length;
 }
 
@@ -84,6 +86,9 @@ static void both_ways(void)
         OK(strait_rdma_read_datav(vc, reads, to_read, &moved));
         to_read = advance(reads, to_read, (size_t)moved);
         read += (uint64_t)moved;
+        if (moved == 0) {
+            sched_yield(); /* the peer may need the processor */
+        }
     }
     for (uint64_t place = 0; place < TOTAL; place++) {
         CHECK(in[place] == byte_of(place, peer));
