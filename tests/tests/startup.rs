@@ -39,6 +39,11 @@ fn an_environment_that_cannot_be_is_named() {
         ("STRAIT_FASTBOX_MAX", "1000000", "STRAIT_FASTBOX_MAX is \"1000000\""),
         // These settings matter later or never, but are checked before anything begins.
         ("STRAIT_WINDOW_LOCK", "spin", "STRAIT_WINDOW_LOCK is \"spin\""),
+        (
+            "STRAIT_WINDOW_LOCK",
+            "hybrid:history:3:2",
+            "STRAIT_WINDOW_LOCK is \"hybrid:history:3:2\"",
+        ),
         ("STRAIT_WINDOW", "", "STRAIT_WINDOW is \"\""),
         ("STRAIT_PACK_MAX", "many", "STRAIT_PACK_MAX is \"many\""),
         ("STRAIT_HCA_GID", "256", "STRAIT_HCA_GID is \"256\""),

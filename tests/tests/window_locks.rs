@@ -247,7 +247,8 @@ fn members_that_disagree_have_no_window() {
 }
 
 fn hybrid(world: &World, policy: LockPolicy) -> Window<'_> {
-    let options = WindowOptions { lock: Some(LockDesign::Hybrid), policy, ..Default::default() };
+    let (lock, policy) = (Some(LockDesign::Hybrid), Some(policy));
+    let options = WindowOptions { lock, policy, ..Default::default() };
     Window::builder(&all(world)).unit(8).options(options).allocate(64).unwrap()
 }
 

@@ -19,7 +19,8 @@ use crate::sync::CACHE_LINE;
 ///
 /// - `cpu` is the lock of this member's part, for processors.
 /// - `network` is the lock of this member's part, for devices.
-/// - `sharers` is the number of members that share the lock, for the queue lock.
+/// - `sharers` is the number of members that share the lock, for the queue lock; or the lock of
+///   this member's part, where the atomics of processors and devices agree.
 /// - `shares` says of the member in each place whether it shares the lock or is about to.
 /// - `flags` says for the lock of the member in each place whether it is this member's turn.
 /// - `nexts` names the member behind this one in the queue of the member in each place.
@@ -61,6 +62,10 @@ impl LockWords {
     /// Offset of the word for devices.
     pub const NETWORK: usize = CACHE_LINE;
 
+    /// Offset of the only word of a lock for processors and for devices whose atomics agree. It is
+    /// `sharers`, which is free in all designs but the queue lock, and which no design presets.
+    pub const COHERENT: usize = 2 * CACHE_LINE;
+
     /// Returns the offset of the word in which the member in `place` says that it shares the lock.
     #[must_use]
     pub const fn share_offset(place: u32) -> usize {
@@ -82,7 +87,7 @@ impl LockWords {
         let (own, row) = (Self::share_offset(target), members as usize * WORD);
         match word {
             McsWord::Lock => (None, lock),
-            McsWord::Sharers => (None, 2 * CACHE_LINE),
+            McsWord::Sharers => (None, Self::COHERENT),
             McsWord::Flag(place) => (Some(place), own + row),
             McsWord::Next(place) => (Some(place), own + 2 * row),
         }

@@ -457,11 +457,16 @@ typedef struct strait_members {
     uint32_t single_accumulates; /* not 0: most accumulates are of one number of 8 bytes */
     uint32_t lock_design;       /* a strait_lock_design */
     uint32_t lock_policy;       /* a strait_lock_policy, for hybrid locks */
-    uint32_t lock_hysteresis;   /* requests after which STRAIT_POLICY_HYSTERESIS moves a lock */
+    uint32_t lock_hysteresis;   /* requests in the wrong mode after which
+                                 * STRAIT_POLICY_HYSTERESIS or _HISTORY moves a lock; not 0 */
     uint32_t lock_backoff;      /* longest pause between two polls of a lock that another member
                                  * holds, as a multiple of the first pause; 1: constant;
                                  * 0: the default */
-    uint32_t reserved;          /* 0 */
+    uint32_t lock_remembered;   /* requests that STRAIT_POLICY_HISTORY remembers: lock_hysteresis
+                                 * to 64 */
+    uint64_t lock_cost_suiting; /* for STRAIT_POLICY_COST, in any unit: a request that finds the */
+    uint64_t lock_cost_other;   /* lock in the mode that suits it, one in the other mode, and one */
+    uint64_t lock_cost_migration; /* that moves the lock (`strait bench lock` measures them) */
 } strait_members;
 
 /* The design of a window's locks (Jiang et al. 2004; Santhanaraman et al. 2009). In all but the
@@ -477,13 +482,15 @@ enum strait_lock_design {
     STRAIT_LOCK_HYBRID = 6
 };
 
-/* The policy by which this member moves a hybrid lock between CPU mode and network mode: with
- * every request that the other mode suits, after a number of requests, or never. */
+/* The policy by which this member moves a hybrid lock between CPU mode and network mode. */
 enum strait_lock_policy {
-    STRAIT_POLICY_FOLLOW = 0,
-    STRAIT_POLICY_HYSTERESIS = 1,
-    STRAIT_POLICY_PINNED_CPU = 2,
-    STRAIT_POLICY_PINNED_NETWORK = 3
+    STRAIT_POLICY_DEFAULT = 0,      /* that of STRAIT_WINDOW_LOCK, or STRAIT_POLICY_FOLLOW */
+    STRAIT_POLICY_HYSTERESIS = 1,   /* after a number of requests in the wrong mode */
+    STRAIT_POLICY_PINNED_CPU = 2,   /* never */
+    STRAIT_POLICY_PINNED_NETWORK = 3,
+    STRAIT_POLICY_FOLLOW = 4,       /* with every request in the wrong mode, as in the paper */
+    STRAIT_POLICY_HISTORY = 5,      /* after a number of them among the last requests */
+    STRAIT_POLICY_COST = 6          /* when they have lost as much as a migration costs */
 };
 
 /* The mode of a lock: a word for processors, or a word for the device. */

@@ -76,7 +76,10 @@ fn expected() -> Vec<(String, i64)> {
         lock_policy,
         lock_hysteresis,
         lock_backoff,
-        reserved
+        lock_remembered,
+        lock_cost_suiting,
+        lock_cost_other,
+        lock_cost_migration
     );
     structure!(
         "strait_lock_counters",

@@ -23,8 +23,9 @@ use strait_platform::env::{
 pub use strait_platform::env::{EnvError, MPI_VERBOSE, Variable};
 use strait_platform::record::RecordMode;
 
+use crate::WindowDesign;
+use crate::lock_policy::LockSetting;
 use crate::network::{RING_COPY_DEFAULT, RING_COPY_LEAST};
-use crate::{LockDesign, WindowDesign};
 
 /// The longest message that goes through a fastbox, in bytes.
 pub(crate) const FASTBOX_MAX: Variable = Variable {
@@ -164,11 +165,14 @@ pub(crate) const WINDOW: Variable = Variable {
     default: "rdma",
 };
 
-/// The design of the locks of windows for which the program chooses none.
+/// The design of the locks of windows for which the program chooses none, and their policy.
 pub(crate) const WINDOW_LOCK: Variable = Variable {
     name: "STRAIT_WINDOW_LOCK",
-    meaning: "design of the locks of windows for which the program chooses none",
-    expected: "two_sided, thread, event, test_and_set, mcs or hybrid",
+    meaning: "design of the locks of windows for which the program chooses none, and the policy by \
+              which hybrid ones migrate",
+    expected: "two_sided, thread, event, test_and_set, mcs or hybrid, or hybrid and a policy: \
+               hybrid:follow, hybrid:hysteresis:N, hybrid:history:N:M, \
+               hybrid:cost:SUITING:OTHER:MIGRATION, hybrid:cpu, hybrid:network",
     default: "hybrid",
 };
 
@@ -337,13 +341,13 @@ pub fn window() -> Result<WindowDesign, EnvError> {
     Ok(WINDOW.read(|_: &WindowDesign| true)?.unwrap_or_default())
 }
 
-/// Returns the design of the locks of windows for which the program chooses none.
+/// Returns the design and the policy of the locks of windows for which the program chooses none.
 ///
 /// # Errors
 ///
-/// [`EnvError`] when the value is no design.
-pub fn window_lock() -> Result<LockDesign, EnvError> {
-    Ok(WINDOW_LOCK.read(|_: &LockDesign| true)?.unwrap_or_default())
+/// [`EnvError`] when the value is no design, or has no valid policy.
+pub fn window_lock() -> Result<LockSetting, EnvError> {
+    Ok(WINDOW_LOCK.read(|_: &LockSetting| true)?.unwrap_or_default())
 }
 
 /// Reads every variable with a limited set of values, so that a bad value is an error before

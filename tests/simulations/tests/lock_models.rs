@@ -5,7 +5,9 @@
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
 use strait_core::lock::LockType::{self, Exclusive, Shared};
-use strait_core::lock::{FixedMode, Follow, Hysteresis, LockMode};
+use strait_core::lock::{
+    FixedMode, Follow, History, Hysteresis, LockCosts, LockMode, MeasuredCost,
+};
 use strait_tests::locks::{Action, Design, Moves, Play};
 
 /// Threads of a check.
@@ -71,6 +73,13 @@ fn holds(name: &str, design: Design, programs: &[&[LockType]], on_node: u32, dea
 
 const FOLLOW: Design = Design::Hybrid(Moves::Always(Follow));
 const SLOW: Design = Design::Hybrid(Moves::Sometimes(Hysteresis::new(2)));
+const RECENT: Design = Design::Hybrid(Moves::Recently(History::new(2, 3)));
+/// The second request in the wrong mode moves the lock.
+const COSTLY: Design = Design::Hybrid(Moves::Worthwhile(MeasuredCost::new(LockCosts {
+    suiting: 10,
+    other: 40,
+    migration: 70,
+})));
 const PINNED: [Design; 2] = [
     Design::Hybrid(Moves::Never(FixedMode(LockMode::Cpu))),
     Design::Hybrid(Moves::Never(FixedMode(LockMode::Network))),
@@ -105,7 +114,7 @@ fn a_queue_serves_all() {
 
 #[test]
 fn a_lock_migrates_and_serves_all() {
-    for design in [FOLLOW, SLOW, PINNED[0], PINNED[1]] {
+    for design in [FOLLOW, SLOW, RECENT, COSTLY, PINNED[0], PINNED[1]] {
         // The target, a rank on its node, and two ranks on other nodes.
         holds("two and two", design, &[E, SE, E, S], 2, 0);
         holds("there and back", design, &[EE, EE, EE], 2, 0);
@@ -115,7 +124,7 @@ fn a_lock_migrates_and_serves_all() {
 
 #[test]
 fn a_lock_migrates_although_members_die() {
-    for design in [FOLLOW, SLOW, PINNED[0], PINNED[1]] {
+    for design in [FOLLOW, SLOW, RECENT, COSTLY, PINNED[0], PINNED[1]] {
         holds("one dies", design, &[E, SE, SE], 2, 1);
         holds("two die", design, &[E, E, S], 2, 2);
     }

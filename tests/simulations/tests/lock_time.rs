@@ -5,10 +5,10 @@
 //! `--nocapture` it prints the figures that `docs/window-locks-measured.md` quotes. The tests
 //! assert the papers' orders where they are reproduced. Where they are not, that page explains why.
 
-use strait::LockDesign;
+use strait::{LockCosts, LockDesign, LockMode, LockPolicy};
 use strait_sim::locks::{
-    Costs, apart, complexity, contention, delay, migration, neighbours, nodes, overhead, ring,
-    target_computes, tasks, windows,
+    Costs, Visits, apart, complexity, contention, delay, migration, neighbours, nodes, overhead,
+    ring, target_computes, tasks, visits, windows,
 };
 
 use LockDesign::{Event, Hybrid, Mcs, TestAndSet, Thread, TwoSided};
@@ -183,4 +183,39 @@ fn tasks_are_shared_fastest_by_the_hybrid_lock() {
     });
     let [two_sided, one_sided, hybrid] = figures;
     assert!((0..3).all(|at| hybrid[at] < two_sided[at] && two_sided[at] < one_sided[at]));
+}
+
+/// Compares the policies by which hybrid locks migrate (`[HybridLock09]` §4.2).
+#[test]
+fn each_policy_suits_some_visits_and_measured_cost_suits_all() {
+    // The costs of this model, in nanoseconds: a lock of another node at the network word, by the
+    // manager in CPU mode, and with a migration.
+    let costs = LockCosts { suiting: 12_900, other: 26_600, migration: 38_500 };
+    let policies = [
+        LockPolicy::Follow,
+        LockPolicy::Hysteresis(4),
+        LockPolicy::History { least: 2, of: 4 },
+        LockPolicy::Cost(costs),
+        LockPolicy::Pinned(LockMode::Cpu),
+        LockPolicy::Pinned(LockMode::Network),
+    ];
+    // Of 200 visits every 20th comes from another node, every second, or 25 in turn with 25.
+    let kinds = [Visits::Rare, Visits::Alternating, Visits::Phases];
+    let figures = policies.map(|policy| {
+        let times = kinds.map(|kind| visits(policy, kind));
+        tell("policies, µs", &policy.to_string(), &micro(&times));
+        times
+    });
+    let [follow, hysteresis, history, cost, cpu, network] = figures;
+    let [rare, alternating, phases] = [0, 1, 2];
+    assert!(figures.iter().all(|times| cpu[rare] <= times[rare]), "a migration is wasted there");
+    for patient in [hysteresis, history, cost] {
+        assert!(patient[rare] < follow[rare] && patient[alternating] < follow[alternating]);
+        assert!(follow[phases] < patient[phases], "each phase begins with requests in vain");
+        assert!(patient[phases] < cpu[phases].min(network[phases]), "a lock follows the phases");
+    }
+    for kind in [rare, alternating, phases] {
+        let best = figures.iter().map(|times| times[kind]).fold(f64::MAX, f64::min);
+        assert!(cost[kind] < 2.0 * best, "what is lost is at most what a migration costs");
+    }
 }

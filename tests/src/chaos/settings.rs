@@ -121,7 +121,10 @@ impl Settings {
         }
         let designs: Vec<_> = self.window_designs.iter().map(|design| design.name()).collect();
         word("STRAIT_WINDOW", &designs);
-        let designs: Vec<_> = self.lock_designs.iter().map(|design| design.name()).collect();
+        let mut designs: Vec<_> = self.lock_designs.iter().map(|design| design.name()).collect();
+        if designs.contains(&"hybrid") {
+            designs.extend(["hybrid:hysteresis:2", "hybrid:history:2:4", "hybrid:cost:1:4:8"]);
+        }
         word("STRAIT_WINDOW_LOCK", &designs);
     }
 

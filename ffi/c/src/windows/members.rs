@@ -1,6 +1,8 @@
 //! The members of a window, and their choices for it.
 
-use shim::{Accumulates, Error, Group, LockDesign, LockMode, LockPolicy, WindowOptions, World};
+use shim::{
+    Accumulates, Error, Group, LockCosts, LockDesign, LockMode, LockPolicy, WindowOptions, World,
+};
 
 use crate::border::{ArrayArg, CountArg, StructInArg, Structure};
 use crate::contexts::CONTEXT_MAX;
@@ -20,7 +22,10 @@ pub(crate) struct CMembers<'call> {
     pub(crate) lock_policy: u32,
     pub(crate) lock_hysteresis: u32,
     pub(crate) lock_backoff: u32,
-    pub(crate) reserved: u32,
+    pub(crate) lock_remembered: u32,
+    pub(crate) lock_cost_suiting: u64,
+    pub(crate) lock_cost_other: u64,
+    pub(crate) lock_cost_migration: u64,
 }
 
 // SAFETY: `repr(C)`, the first field is a size, and all-zero bytes are a value.
@@ -51,14 +56,28 @@ impl CMembers<'_> {
     }
 
     /// `strait_lock_policy` in C.
-    fn policy(&self) -> Called<LockPolicy> {
-        match self.lock_policy {
-            0 => Ok(LockPolicy::Follow),
-            1 => Ok(LockPolicy::Hysteresis(self.lock_hysteresis)),
-            2 => Ok(LockPolicy::Pinned(LockMode::Cpu)),
-            3 => Ok(LockPolicy::Pinned(LockMode::Network)),
+    fn policy(&self) -> Called<Option<LockPolicy>> {
+        let policy = match self.lock_policy {
+            0 => return Ok(None),
+            1 => LockPolicy::Hysteresis(self.lock_hysteresis),
+            2 => LockPolicy::Pinned(LockMode::Cpu),
+            3 => LockPolicy::Pinned(LockMode::Network),
+            4 => LockPolicy::Follow,
+            5 => LockPolicy::History { least: self.lock_hysteresis, of: self.lock_remembered },
+            6 => LockPolicy::Cost(LockCosts {
+                suiting: self.lock_cost_suiting,
+                other: self.lock_cost_other,
+                migration: self.lock_cost_migration,
+            }),
             number => {
-                Err(Failure::argument(format!("lock policy {number}: use a strait_lock_policy")))
+                let text = format!("lock policy {number}: use a strait_lock_policy");
+                return Err(Failure::argument(text));
+            }
+        };
+        match policy.is_valid() {
+            true => Ok(Some(policy)),
+            false => {
+                Err(Failure::argument(format!("lock policy {policy}: no lock migrates by it")))
             }
         }
     }

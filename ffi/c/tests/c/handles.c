@@ -346,7 +346,11 @@ static void bad_arguments(strait_world world, strait_window window)
     FAILS(STRAIT_ERR_ARGUMENT, strait_window_needs_target(window, STRAIT_OPERATION_PUT, NULL));
     members.size = sizeof members, members.lock_design = STRAIT_LOCK_HYBRID + 1;
     FAILS(STRAIT_ERR_ARGUMENT, strait_window_allocate(world, &members, 8, 1, &other_window));
-    members.lock_design = 0, members.lock_policy = STRAIT_POLICY_PINNED_NETWORK + 1;
+    members.lock_design = 0, members.lock_policy = STRAIT_POLICY_COST + 1;
+    FAILS(STRAIT_ERR_ARGUMENT, strait_window_allocate(world, &members, 8, 1, &other_window));
+    members.lock_policy = STRAIT_POLICY_HISTORY, members.lock_hysteresis = 3, members.lock_remembered = 2;
+    FAILS(STRAIT_ERR_ARGUMENT, strait_window_allocate(world, &members, 8, 1, &other_window));
+    members.lock_policy = STRAIT_POLICY_HYSTERESIS, members.lock_hysteresis = 0;
     FAILS(STRAIT_ERR_ARGUMENT, strait_window_allocate(world, &members, 8, 1, &other_window));
     members.size = sizeof members + 8, members.lock_policy = 0;
     FAILS(STRAIT_ERR_VERSION, strait_window_allocate(world, &members, 8, 1, &other_window));

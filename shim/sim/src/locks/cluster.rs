@@ -6,7 +6,7 @@
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use strait::LockDesign;
+use strait::{LockDesign, LockPolicy};
 use strait_core::lock::{LockRequest, WordAccess};
 
 use super::state::{Answer, AskedAccess, Asker, Costs, Lock, LockEvent, PlayedState, Word};
@@ -20,6 +20,16 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// Creates ranks on these nodes, each with `windows` windows.
     pub(crate) fn new(costs: Costs, design: LockDesign, nodes: Vec<u32>, windows: u32) -> Self {
+        Self::with_policy(costs, (design, LockPolicy::Follow), nodes, windows)
+    }
+
+    /// Creates ranks whose hybrid locks migrate by a policy.
+    pub(crate) fn with_policy(
+        costs: Costs,
+        design: (LockDesign, LockPolicy),
+        nodes: Vec<u32>,
+        windows: u32,
+    ) -> Self {
         let turns = nodes.iter().map(|_| Condvar::new()).collect();
         let state = PlayedState::new(costs, design, nodes, windows);
         Self { state: Mutex::new(state), turns }

@@ -3,7 +3,7 @@
 
 use strait::LockDesign;
 use strait_core::lock::{
-    Attempt, AttemptOutcome, Coding, Follow, Hybrid, HybridStep, HybridWord, LockBackoff, LockMode,
+    Attempt, AttemptOutcome, Coding, Hybrid, HybridStep, HybridWord, LockBackoff, LockMode,
     LockRequest, LockType, Mcs, McsRelease, McsStep, McsWord, WordAccess,
 };
 
@@ -103,12 +103,13 @@ impl ClusterRank<'_> {
             match hybrid.step() {
                 HybridStep::Access(HybridWord::Cpu, op) => {
                     mode = LockMode::Cpu;
-                    hybrid.handle(self.touch(lock, Word::Cpu, op), &mut Follow);
+                    let found = self.touch(lock, Word::Cpu, op);
+                    hybrid.handle(found, &mut *self.state().policies[self.rank as usize]);
                 }
                 HybridStep::Access(HybridWord::Network, op) => {
                     mode = LockMode::Network;
                     let found = self.post(lock, (Word::Network, lock.target), op, true);
-                    hybrid.handle(found, &mut Follow);
+                    hybrid.handle(found, &mut *self.state().policies[self.rank as usize]);
                 }
                 HybridStep::Ask => match self.say(lock, LockRequest::Lock(Exclusive), true) {
                     Some(Answer::Granted(true)) => return Had::Network,

@@ -1,6 +1,6 @@
 //! The scenarios of `[OneSided04]` §4.4 and `[HybridLock09]` §5. Times are in nanoseconds.
 
-use strait::LockDesign;
+use strait::{LockDesign, LockPolicy};
 
 use super::cluster::{Cluster, ClusterRank};
 use super::state::{Costs, Lock, Word};
@@ -215,6 +215,43 @@ pub fn migration(percent: u64) -> [f64; 2] {
         times
     });
     [mean(&times[1]), mean(&times[2])]
+}
+
+/// The visits of one rank of a node, and of ranks of other nodes, to a lock of the node.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Visits {
+    /// Nearly all by the rank of the node, every 20th by one of another node.
+    Rare,
+    /// By both in turn.
+    Alternating,
+    /// 25 by the rank of the node, then 25 by the other, and so on.
+    Phases,
+}
+
+/// Returns the mean time of 200 visits to a lock that migrates by `policy`.
+#[must_use]
+pub fn visits(policy: LockPolicy, visits: Visits) -> f64 {
+    const VISITS: u64 = 200;
+    let is_remote = |number: u64| match visits {
+        Visits::Rare => number % 20 == 10,
+        Visits::Alternating => number % 2 == 1,
+        Visits::Phases => number / 25 % 2 == 1,
+    };
+    // Each visit has its own slot of time.
+    let slot = |number: u64| number * 200_000;
+    let cluster = Cluster::with_policy(Costs::OF_2004, (Hybrid, policy), vec![0, 0, 1], 1);
+    let (times, _) = cluster.play(|rank| {
+        let mut times = Vec::new();
+        for number in 0..if rank.rank > 0 { VISITS } else { 0 } {
+            if is_remote(number) != (rank.rank == 2) {
+                continue;
+            }
+            rank.spend(slot(number) - rank.now());
+            times.push(rank.lock_unlock(lock(0), 1));
+        }
+        times
+    });
+    mean(&times.concat())
 }
 
 /// Leaders lock, put and unlock at each rank of their own node, at each other leader, and at their

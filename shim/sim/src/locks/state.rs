@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use core::cmp::Reverse;
 
-use strait::LockDesign;
+use strait::{LockDesign, LockPolicy};
 use strait_core::lock::{
     Coding, HybridWord, LockManager, LockMember, LockMode, LockRequest, LockState as Held,
-    LockType, LockWord, McsWord, Migration, MigrationStep, WordAccess,
+    LockType, LockWord, McsWord, Migration, MigrationStep, Policy, WordAccess,
 };
 
 use crate::Wire;
@@ -137,6 +137,7 @@ struct Desk {
     /// Whether the rank waits for its device.
     asks: bool,
     moved: u64,
+    policy: Box<dyn Policy + Send>,
 }
 
 /// A word, the processor that accessed its line last, and the end of that access.
@@ -150,6 +151,9 @@ pub(super) struct WordLine {
 pub(crate) struct PlayedState {
     pub(crate) costs: Costs,
     pub(crate) design: LockDesign,
+    /// The policy of each rank for hybrid locks, one for all its windows.
+    pub(super) policies: Vec<Box<dyn Policy + Send>>,
+    policy: LockPolicy,
     /// The node of each rank.
     nodes: Vec<u32>,
     pub(crate) now: u64,
@@ -174,11 +178,18 @@ pub(crate) struct PlayedState {
 }
 
 impl PlayedState {
-    pub(super) fn new(costs: Costs, design: LockDesign, nodes: Vec<u32>, windows: u32) -> Self {
+    pub(super) fn new(
+        costs: Costs,
+        (design, policy): (LockDesign, LockPolicy),
+        nodes: Vec<u32>,
+        windows: u32,
+    ) -> Self {
         let ranks = nodes.len();
         let mut state = Self {
             costs,
             design,
+            policies: nodes.iter().map(|_| policy.policy()).collect(),
+            policy,
             now: 0,
             serial: 0,
             events: BinaryHeap::new(),
@@ -241,16 +252,27 @@ impl PlayedState {
         let size = self.nodes.len() as u32;
         let hybrid = self.design == LockDesign::Hybrid;
         let coding = if hybrid { Coding::Ranks { size } } else { Coding::Signed };
-        let free = if hybrid { Held::Elsewhere(0) } else { Held::Free };
+        let policy = self.policy.policy();
+        let in_cpu_mode = hybrid && policy.preset() == LockMode::Cpu;
+        let [cpu, network] = match (hybrid, in_cpu_mode) {
+            (true, false) => [Coding::Signed.word(Held::Elsewhere(0)), coding.word(Held::Free)],
+            (true, true) => [0, coding.word(Held::Elsewhere(0))],
+            (false, _) => [0, coding.word(Held::Free)],
+        };
         let mut words = vec![Word::Cpu, Word::Network, Word::Last, Word::Sharers, Word::Tag];
         words.extend((0..size).flat_map(|place| [Word::Flag(place), Word::Next(place)]));
         for word in words {
-            let word_of = if word == Word::Network { coding.word(free) } else { 0 };
+            let word_of = match word {
+                Word::Cpu => cpu,
+                Word::Network => network,
+                _ => 0,
+            };
             let line = WordLine { word: word_of, owner: u32::MAX, free: 0 };
             self.lines.insert((lock, word), line);
         }
         let manager = LockManager::new(vec![LockMember::default(); size as usize]);
-        self.lock_managers.insert(lock, Desk { manager, current: None, asks: false, moved: 0 });
+        let desk = Desk { manager, current: None, asks: false, moved: 0, policy };
+        self.lock_managers.insert(lock, desk);
     }
 
     pub(super) fn change(&mut self, lock: Lock, word: Word, op: WordAccess) -> u64 {
@@ -357,7 +379,8 @@ impl PlayedState {
             }
             if lock_manager.current.is_none() {
                 let Some((origin, lock_type)) = lock_manager.manager.first() else { return };
-                let moves = Some(lock_manager.moved + 1);
+                let moves =
+                    lock_manager.policy.migrates(LockMode::Cpu).then_some(lock_manager.moved + 1);
                 let migration = Migration::new(origin, lock_type, lock.target, size, moves);
                 lock_manager.current = Some((origin, migration));
             }

@@ -23,8 +23,8 @@ fn the_table_states_the_defaults_and_limits_that_hold() {
     assert!(Transfer::ALL.iter().all(|transfer| LMT.expected.contains(transfer.name())));
     assert_eq!(WINDOW.default, WindowDesign::default().name());
     assert!(WindowDesign::ALL.iter().all(|it| WINDOW.expected.contains(it.name())));
-    assert_eq!(WINDOW_LOCK.default, LockDesign::default().name());
-    assert!(LockDesign::ALL.iter().all(|it| WINDOW_LOCK.expected.contains(it.name())));
+    assert_eq!(WINDOW_LOCK.default, crate::LockDesign::default().name());
+    assert!(crate::LockDesign::ALL.iter().all(|it| WINDOW_LOCK.expected.contains(it.name())));
     let names = Rendezvous::ALL.map(Rendezvous::name);
     assert!(names.iter().all(|name| RENDEZVOUS.expected.contains(name)));
     assert!(FASTBOX_MAX.expected.ends_with(&format!(" {FASTBOX_LENGTH_MAX}")));

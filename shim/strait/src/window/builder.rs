@@ -8,7 +8,7 @@ use strait_platform::Rank;
 use super::Window;
 use super::create::allocated;
 use super::expose::Exposable;
-use super::options::{Accumulates, LockPolicy, WindowOptions};
+use super::options::{Accumulates, WindowOptions};
 use super::own::PartMemory;
 use super::part_descriptor::DYNAMIC;
 use crate::{Endpoint, Error, Group, LockDesign, WindowDesign, WindowError, World};
@@ -120,8 +120,17 @@ impl<'world> WindowBuilder<'_, 'world> {
     }
 
     /// Chooses the policy of this member for the migration of hybrid locks.
-    pub fn lock_policy(mut self, policy: LockPolicy) -> Self {
-        self.options.policy = policy;
+    ///
+    /// ```
+    /// # use strait::{LockPolicy, Window};
+    /// # strait::World::run_in_process(1, |world| {
+    /// let history = LockPolicy::History { least: 2, of: 8 };
+    /// let window = Window::builder(world.endpoint()).lock_policy(history).allocate(64)?;
+    /// window.free()
+    /// # }).unwrap();
+    /// ```
+    pub fn lock_policy(mut self, policy: crate::LockPolicy) -> Self {
+        self.options.policy = Some(policy);
         self
     }
 

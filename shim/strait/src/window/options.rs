@@ -1,10 +1,6 @@
 //! The options of a window, and what follows from those of all members.
 
-use strait_core::lock::{
-    FixedMode, Follow, History, Hysteresis, LockCosts, LockMode, MeasuredCost, Policy,
-};
-
-use crate::{Error, LockDesign, WindowDesign, env};
+use crate::{Error, LockDesign, LockPolicy, WindowDesign, env};
 
 /// The mechanism that makes the accumulates of a window atomic. All accumulates of a window are
 /// atomic with respect to each other, from every origin, and to nothing else.
@@ -42,40 +38,6 @@ pub enum Accumulates {
     Single,
 }
 
-/// The rule for the migration of a hybrid lock ([`Policy`]). Each member has its own.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-#[non_exhaustive]
-pub enum LockPolicy {
-    /// [`Follow`], the policy of the paper.
-    #[default]
-    Follow,
-    /// [`Hysteresis`], after this number of requests.
-    Hysteresis(u32),
-    /// [`FixedMode`] in this mode.
-    Pinned(LockMode),
-    /// [`History`]: when this number of requests found the wrong mode, of the last ones.
-    History {
-        /// Number of requests that found the wrong mode.
-        least: u32,
-        /// Number of requests that are remembered, at most 64.
-        of: u32,
-    },
-    /// [`MeasuredCost`] with these costs.
-    Cost(LockCosts),
-}
-
-impl LockPolicy {
-    pub(in crate::window) fn policy(self) -> Box<dyn Policy + Send> {
-        match self {
-            Self::Follow => Box::new(Follow),
-            Self::Hysteresis(after) => Box::new(Hysteresis::new(after)),
-            Self::Pinned(mode) => Box::new(FixedMode(mode)),
-            Self::History { least, of } => Box::new(History::new(least, of)),
-            Self::Cost(costs) => Box::new(MeasuredCost::new(costs)),
-        }
-    }
-}
-
 /// The options that the members of a window give when they make it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct WindowOptions {
@@ -87,8 +49,9 @@ pub struct WindowOptions {
     /// The design of the window's locks, equal at all members. `None`: `STRAIT_WINDOW_LOCK`
     /// decides.
     pub lock: Option<LockDesign>,
-    /// The policy of this member for the migration of a hybrid lock.
-    pub policy: LockPolicy,
+    /// The policy of this member for the migration of a hybrid lock. `None`: that of
+    /// `STRAIT_WINDOW_LOCK`, or [`LockPolicy::Follow`].
+    pub policy: Option<LockPolicy>,
     /// Largest pause between two looks at a held lock's word, as a multiple of the first pause.
     /// Pauses double until then; with 1 they do not (`[OneSided04]` §4.3.1).
     pub backoff: u32,
@@ -96,8 +59,8 @@ pub struct WindowOptions {
 
 impl Default for WindowOptions {
     fn default() -> Self {
-        let (accumulates, policy) = (Accumulates::default(), LockPolicy::default());
-        Self { design: None, accumulates, lock: None, policy, backoff: 64 }
+        let accumulates = Accumulates::default();
+        Self { design: None, accumulates, lock: None, policy: None, backoff: 64 }
     }
 }
 
@@ -116,7 +79,15 @@ impl WindowOptions {
     pub(in crate::window) fn lock_design(&self) -> Result<LockDesign, Error> {
         match self.lock {
             Some(design) => Ok(design),
-            None => Ok(env::window_lock()?),
+            None => Ok(env::window_lock()?.design),
+        }
+    }
+
+    /// Returns the policy for the migration of hybrid locks.
+    pub(in crate::window) fn lock_policy(&self) -> Result<LockPolicy, Error> {
+        match self.policy {
+            Some(policy) => Ok(policy),
+            None => Ok(env::window_lock()?.policy),
         }
     }
 }

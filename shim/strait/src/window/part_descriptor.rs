@@ -23,6 +23,9 @@ pub(super) const SEND_RECV: u64 = 1 << 32;
 /// Marks members with a device that has atomics, or with no need for one, in the word of the lock.
 pub(super) const ATOMICS: u64 = 1 << 8;
 
+/// Marks members with a device whose atomics agree with the processor's, in the word of the lock.
+pub(super) const COHERENT: u64 = 1 << 9;
+
 /// The descriptor of a member's part.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PartDescriptor {
@@ -168,5 +171,10 @@ impl PartDescriptor {
     /// Returns whether the device of every member has atomics, or none is needed.
     pub(super) fn have_atomics(all: &[Self]) -> bool {
         all.iter().all(|descriptor| descriptor.lock & ATOMICS != 0)
+    }
+
+    /// Returns whether the atomics of every member's device agree with the processor's.
+    pub(super) fn are_coherent(all: &[Self]) -> bool {
+        all.iter().all(|descriptor| descriptor.lock & COHERENT != 0)
     }
 }

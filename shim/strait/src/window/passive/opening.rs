@@ -14,15 +14,17 @@ use crate::progress::windows::lock_manager::{TwoWords, WindowLockManager};
 use crate::progress::windows::lock_managers::WindowLockManagers;
 use crate::window::options::WindowOptions;
 use crate::window::part::WindowPart;
-use crate::window::part_descriptor::{ATOMICS, PartDescriptor};
-use crate::{Error, Group, LockDesign, WindowError, World};
+use crate::window::part_descriptor::{ATOMICS, COHERENT, PartDescriptor};
+use crate::{Error, Group, LockDesign, LockPolicy, WindowError, World};
 
 /// The choices of a member for its locks, before it knows those of the others.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::window) struct Opening {
     options: WindowOptions,
     design: LockDesign,
+    policy: LockPolicy,
     has_atomics: bool,
+    is_coherent: bool,
     lock_manager: u64,
 }
 
@@ -34,11 +36,13 @@ impl Opening {
         spans: bool,
         by_messages: bool,
     ) -> Result<Self, Error> {
-        let atomics = world.with_network(|network| network.atomics());
+        let atomics = atomics_of(world);
+        let is_coherent = spans && !by_messages && atomics == Some(Atomics::Coherent);
         let has_atomics = !spans || atomics.is_some_and(|atomics| atomics != Atomics::None);
         let has_atomics = has_atomics && !by_messages;
         let lock_manager = world.with_lock_managers(WindowLockManagers::next_number);
-        Ok(Self { options, design: options.lock_design()?, has_atomics, lock_manager })
+        let (design, policy) = (options.lock_design()?, options.lock_policy()?);
+        Ok(Self { options, design, policy, has_atomics, is_coherent, lock_manager })
     }
 
     /// Returns the words for the part descriptor: design and atomics, and the number of the lock
@@ -46,7 +50,8 @@ impl Opening {
     pub(in crate::window) fn words(&self) -> [u64; 2] {
         let design = LockDesign::ALL.iter().position(|design| *design == self.design);
         let atomics = if self.has_atomics { ATOMICS } else { 0 };
-        [design.unwrap_or(0) as u64 | atomics, self.lock_manager]
+        let coherent = if self.is_coherent { COHERENT } else { 0 };
+        [design.unwrap_or(0) as u64 | atomics | coherent, self.lock_manager]
     }
 
     /// Presets the words of this member's lock. This has no effect where they are not used.
@@ -55,7 +60,7 @@ impl Opening {
             return;
         }
         let network = Coding::Ranks { size };
-        let (cpu, network) = match self.options.policy.policy().preset() {
+        let (cpu, network) = match self.policy.policy().preset() {
             LockMode::Cpu => (LockState::Free, network.word(LockState::Elsewhere(0))),
             LockMode::Network => (LockState::Elsewhere(0), network.word(LockState::Free)),
         };
@@ -74,8 +79,9 @@ impl Opening {
         descriptors: &[PartDescriptor],
         ranks: &[Rank],
     ) -> Option<WindowError> {
-        let designs = descriptors.iter().map(|descriptor| descriptor.lock & !ATOMICS);
-        let first = descriptors.first().map(|descriptor| descriptor.lock & !ATOMICS);
+        let design = |descriptor: &PartDescriptor| descriptor.lock & !(ATOMICS | COHERENT);
+        let designs = descriptors.iter().map(design);
+        let first = descriptors.first().map(design);
         let (_, rank) = designs.zip(ranks).find(|(design, _)| Some(*design) != first)?;
         Some(WindowError::LockDesign { rank: *rank })
     }
@@ -97,6 +103,11 @@ impl Opening {
         };
         let way = match design {
             LockDesign::TwoSided | LockDesign::Thread | LockDesign::Event => LockMethod::Managers,
+            LockDesign::TestAndSet | LockDesign::Hybrid
+                if spans && PartDescriptor::are_coherent(descriptors) =>
+            {
+                LockMethod::Coherent
+            }
             LockDesign::TestAndSet if spans => LockMethod::Network,
             LockDesign::Mcs if spans => LockMethod::Queue(LockMode::Network),
             LockDesign::Hybrid if spans => LockMethod::Hybrid,
@@ -114,7 +125,7 @@ impl Opening {
             let hybrid = own.remote.as_ref().filter(|_| way == LockMethod::Hybrid).map(|remote| {
                 let words = WindowBlock::locks_offset(parts.len() as u32) + LockWords::NETWORK;
                 let network = (remote.lane, remote.block.after(words));
-                TwoWords::new(block.locks(), network, self.options.policy.policy())
+                TwoWords::new(block.locks(), network, self.policy.policy())
             });
             let lock_managers = descriptors.iter().map(|descriptor| descriptor.manager).collect();
             let lock_manager = WindowLockManager::new(
@@ -130,8 +141,8 @@ impl Opening {
             standing: Cell::new(LockStanding::None),
             cpu: part
                 .block
-                .filter(|_| matches!(way, LockMethod::Cpu | LockMethod::Hybrid))
-                .map(|block| NonNull::from(block.locks().at(LockWords::CPU))),
+                .filter(|_| way.has_word_for_processors())
+                .map(|block| NonNull::from(block.locks().at(way.word_for_processors()))),
             share: part.block.filter(|_| way == LockMethod::Cpu).map(|block| {
                 NonNull::from(block.locks().at(LockWords::share_offset(group.place())))
             }),
@@ -143,10 +154,18 @@ impl Opening {
             targets: parts.iter().map(target).collect(),
             pursuits: RefCell::default(),
             all: Cell::new(false),
-            policy: RefCell::new(self.options.policy.policy()),
+            policy: RefCell::new(self.policy.policy()),
             backoff: self.options.backoff,
             manager: has_lock_manager.then_some(self.lock_manager),
             counts: LockCounts::default(),
         })
     }
+}
+
+/// Returns the atomics of the device between nodes, if there is one.
+fn atomics_of(world: &World) -> Option<Atomics> {
+    let atomics = world.with_network(|network| network.atomics());
+    #[cfg(test)]
+    let atomics = super::tests::CLAIMED_ATOMICS.get().or(atomics);
+    atomics
 }

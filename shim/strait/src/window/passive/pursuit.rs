@@ -72,11 +72,11 @@ impl Window<'_> {
         let (place, size) = (self.group.place(), self.parts.len() as u32);
         let chase = match self.passive.way {
             LockMethod::Managers => Chase::Managed,
-            LockMethod::Cpu | LockMethod::Network => {
-                let mode = if self.passive.way == LockMethod::Cpu {
-                    LockMode::Cpu
-                } else {
+            LockMethod::Cpu | LockMethod::Network | LockMethod::Coherent => {
+                let mode = if self.passive.way == LockMethod::Network {
                     LockMode::Network
+                } else {
+                    LockMode::Cpu
                 };
                 Chase::Word(Attempt::new(Coding::Signed, lock_type, place, size), mode)
             }
@@ -470,7 +470,7 @@ impl Window<'_> {
         op: WordAccess,
     ) -> Result<Reached<'_, '_>, Error> {
         match place {
-            LockWordKind::Cpu => self.lock_word(target, LockWords::CPU),
+            LockWordKind::Cpu => self.lock_word(target, self.passive.way.word_for_processors()),
             LockWordKind::Network => self.remote_word(target, LockWords::NETWORK),
             LockWordKind::Queue(word) => self.queue_word(target, word, op),
         }

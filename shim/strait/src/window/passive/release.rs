@@ -47,10 +47,14 @@ impl Window<'_> {
         match held {
             LockStanding::Cpu(lock_type) => {
                 shared = lock_type == LockType::Shared;
-                let lock = &self.passive.targets[target as usize];
-                if let Some(word) = lock.cpu {
-                    // SAFETY: the word belongs to the target and is mapped as long as the window.
-                    unsafe { word.as_ref() }.access(Coding::Signed.release(lock_type, place));
+                let release = Coding::Signed.release(lock_type, place);
+                match self.lock_word(target, self.passive.way.word_for_processors())? {
+                    Reached::Near(word) => drop(word.access(release)),
+                    // The device of a lock whose word processors share with devices.
+                    Reached::Far(word) => {
+                        count(&self.passive.counts.accesses);
+                        word.post(release)?;
+                    }
                 }
             }
             LockStanding::Network(lock_type) => {

@@ -3,7 +3,7 @@
 use core::cell::{Cell, RefCell};
 use core::ptr::NonNull;
 
-use strait_core::lock::{LockMode, LockWord, Policy};
+use strait_core::lock::{LockMode, LockWord, LockWords, Policy};
 
 use super::standing::LockStanding;
 use super::steps::Pursuit;
@@ -29,10 +29,27 @@ pub(super) enum LockMethod {
     Cpu,
     /// Test-and-set at network words.
     Network,
+    /// Test-and-set at words for processors of the node and for devices, whose atomics agree.
+    Coherent,
     /// Queues, by processors or by devices.
     Queue(LockMode),
     /// The two words of hybrid locks.
     Hybrid,
+}
+
+impl LockMethod {
+    /// Returns whether members take the lock of a part on their node by the processor.
+    pub(super) const fn has_word_for_processors(self) -> bool {
+        matches!(self, Self::Cpu | Self::Hybrid | Self::Coherent)
+    }
+
+    /// Returns the offset of the word that processors access.
+    pub(super) const fn word_for_processors(self) -> usize {
+        match self {
+            Self::Coherent => LockWords::COHERENT,
+            _ => LockWords::CPU,
+        }
+    }
 }
 
 /// Counters of a member for the locks of a window, and the mode of its own lock.
@@ -86,6 +103,7 @@ impl Passive {
             LockMethod::Network | LockMethod::Queue(LockMode::Network) => LockMode::Network,
             LockMethod::Managers
             | LockMethod::Cpu
+            | LockMethod::Coherent
             | LockMethod::Queue(LockMode::Cpu)
             | LockMethod::Hybrid => LockMode::Cpu,
         }

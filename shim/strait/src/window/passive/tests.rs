@@ -1,10 +1,12 @@
 //! Tests of lock words that are destroyed, or that a dead member left between two modes. Each
 //! waiting member gets an error, or the lock.
 
+use core::cell::Cell;
 use core::time::Duration;
 use std::sync::mpsc;
 use std::thread;
 
+use strait_core::hca::Atomics;
 use strait_core::layout::{Call, Corrupt, Wait};
 use strait_core::lock::{
     Coding, LockRequest, LockState, LockType, LockWords, McsWord, RemoteWord, WordAccess,
@@ -19,8 +21,23 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 const RANKS: u32 = 3;
 
+std::thread_local! {
+    /// The atomics that this thread's rank claims for its device.
+    pub(super) static CLAIMED_ATOMICS: Cell<Option<Atomics>> = const { Cell::new(None) };
+}
+
 /// Runs `body` in each rank of a job on `nodes` nodes, with a window of this design.
 fn each_rank(
+    nodes: u32,
+    design: LockDesign,
+    body: impl Fn(&Window<'_>) + Clone + Send + Sync + 'static,
+) {
+    each_rank_claiming(|_| None, nodes, design, body);
+}
+
+/// Runs `body` in each rank, which claims atomics for its device.
+fn each_rank_claiming(
+    claims: impl Fn(u32) -> Option<Atomics> + Copy + Send + 'static,
     nodes: u32,
     design: LockDesign,
     body: impl Fn(&Window<'_>) + Clone + Send + Sync + 'static,
@@ -33,6 +50,7 @@ fn each_rank(
             // The lock of a destroyed word is never free, so the members cannot end in order.
             let world: &'static World = Box::leak(Box::new(world));
             let group = world.endpoint().group(&[0, 1, 2]).unwrap();
+            CLAIMED_ATOMICS.set(claims(world.rank()));
             let window = Window::builder(&group).unit(8).options(design).allocate(64).unwrap();
             body(&window);
             ended.send(()).unwrap();
@@ -49,6 +67,56 @@ fn lock_and_unlock(window: &Window<'_>, lock_type: LockType) -> Result<(), Error
     window.lock(lock_type, 0, Assert::NONE)?;
     window.get(&mut [0_u64], 0, 0)?;
     window.unlock(0)
+}
+
+/// Lets ranks 1, on the target's node, and 2 lock rank 0 in turn. Returns this rank's counters.
+fn visit_in_turn(window: &Window<'_>, lock_type: LockType) -> crate::LockCounters {
+    let world = window.world;
+    for round in 0..6 {
+        if world.rank() == 1 + round % 2 {
+            window.lock(lock_type, 0, Assert::NONE).unwrap();
+            let mut number = [0_u64];
+            window.get(&mut number, 0, 0).unwrap();
+            window.put(&[number[0] + 1], 0, 0).unwrap();
+            window.unlock(0).unwrap();
+        }
+        world.endpoint().barrier().unwrap();
+    }
+    if world.rank() == 0 {
+        assert_eq!(window.local().load::<u64>(0).unwrap() % 6, 0);
+    }
+    window.lock_counters()
+}
+
+#[test]
+fn a_lock_does_not_migrate_where_atomics_of_devices_and_processors_agree() {
+    for design in [LockDesign::Hybrid, LockDesign::TestAndSet] {
+        each_rank_claiming(
+            |_| Some(Atomics::Coherent),
+            2,
+            design,
+            move |window| {
+                assert!(!window.lock_needs_target());
+                for lock_type in [LockType::Exclusive, LockType::Shared] {
+                    let counters = visit_in_turn(window, lock_type);
+                    assert_eq!([counters.to_cpu, counters.to_network, counters.requests], [0; 3]);
+                    // Only the rank of the other node uses the device.
+                    assert_eq!(counters.accesses > 0, window.world.rank() == 2, "{counters:?}");
+                }
+            },
+        );
+    }
+}
+
+#[test]
+fn a_lock_migrates_where_the_atomics_of_one_device_do_not_agree() {
+    let claims = |rank| (rank != 2).then_some(Atomics::Coherent);
+    each_rank_claiming(claims, 2, LockDesign::Hybrid, |window| {
+        assert!(window.lock_needs_target());
+        let counters = visit_in_turn(window, LockType::Exclusive);
+        assert_eq!(counters.requests > 0, window.world.rank() == 2);
+        assert_eq!(counters.to_cpu > 0, window.world.rank() == 1);
+    });
 }
 
 fn is_corrupt(outcome: &Result<(), Error>) -> bool {
