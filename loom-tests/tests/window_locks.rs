@@ -75,7 +75,7 @@ impl Queue {
     fn access(&self, word: McsWord, op: WordAccess) -> u64 {
         match word {
             McsWord::Lock => &self.lock,
-            McsWord::Sharers => &self.sharers,
+            McsWord::Holders => &self.sharers,
             McsWord::Flag(place) => &self.flags[place as usize],
             McsWord::Next(place) => &self.nexts[place as usize],
         }
@@ -89,7 +89,7 @@ impl Queue {
             loop {
                 match mcs.step() {
                     McsStep::Access(word, op) => mcs.handle(self.access(word, op), |_| false),
-                    McsStep::Wait(_) => {
+                    McsStep::Wait(_) | McsStep::Held(_) => {
                         thread::yield_now();
                         mcs.again(None);
                     }
@@ -98,7 +98,8 @@ impl Queue {
                 }
             }
             self.guarded.reach(lock_type);
-            let mut release = McsRelease::new(lock_type, place, MEMBERS as u32, native_swap);
+            let mut release =
+                McsRelease::new(lock_type, place, MEMBERS as u32, native_swap, mcs.is_queued());
             loop {
                 match release.step() {
                     McsStep::Access(word, op) => release.handle(self.access(word, op), |_| false),

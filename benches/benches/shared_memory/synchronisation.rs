@@ -72,7 +72,7 @@ impl Queue {
     fn word(&self, word: McsWord) -> &LockWord {
         match word {
             McsWord::Lock => &self.lock,
-            McsWord::Sharers => &self.sharers,
+            McsWord::Holders => &self.sharers,
             McsWord::Flag(_) => &self.flag,
             McsWord::Next(_) => &self.next,
         }
@@ -83,7 +83,7 @@ impl Queue {
         while let McsStep::Access(word, op) = mcs.step() {
             mcs.handle(self.word(word).access(op), |_| false);
         }
-        let mut release = McsRelease::new(LockType::Exclusive, 0, 1, true);
+        let mut release = McsRelease::new(LockType::Exclusive, 0, 1, true, true);
         while let McsStep::Access(word, op) = release.step() {
             release.handle(self.word(word).access(op), |_| false);
         }

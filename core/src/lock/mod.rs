@@ -14,6 +14,7 @@ mod backoff;
 mod hybrid;
 mod manager;
 mod mcs;
+mod mcs_release;
 mod migration;
 mod policy;
 mod revocable;
@@ -24,7 +25,8 @@ pub use attempt::{Attempt, AttemptOutcome};
 pub use backoff::LockBackoff;
 pub use hybrid::{Hybrid, HybridStep, HybridWord};
 pub use manager::{LockManager, LockMember, LockRequest, UnexpectedRequest};
-pub use mcs::{Mcs, McsRelease, McsStep, McsWord};
+pub use mcs::{Mcs, McsStep, McsWord};
+pub use mcs_release::McsRelease;
 pub use migration::{Migration, MigrationStep};
 pub use policy::{
     FixedMode, Follow, History, Hysteresis, LockCosts, LockMode, MeasuredCost, Policy,

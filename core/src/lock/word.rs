@@ -85,10 +85,10 @@ impl LockWord {
         match op {
             WordAccess::CompareAndSwap { expected, desired } => {
                 // ORDER lockword/1: AcqRel.
-                // Acquire, pairs with lockword/2, and with itself where a queue releases its lock:
-                //   what previous holders did comes first.
-                // Release, pairs with itself and lockword/3: what we did comes before the access
-                //   that finds the queue empty.
+                // Acquire, pairs with lockword/2, and with itself where a queue is left: what
+                //   previous holders did comes first.
+                // Release, pairs with itself: where we join a queue, we have emptied our words
+                //   before our successor writes them.
                 let order = order("lockword/1", AcqRel);
                 let found = self.0.compare_exchange(expected, desired, order, Relaxed);
                 found.unwrap_or_else(|found| found)

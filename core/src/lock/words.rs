@@ -12,15 +12,15 @@ use crate::sync::CACHE_LINE;
 /// |-------:|-------------|-----------|--------------------------------------|
 /// |      0 | 8           | `cpu`     | processors of the node               |
 /// |     64 | 8           | `network` | devices                              |
-/// |    128 | 8           | `sharers` | processors or devices, as the lock   |
+/// |    128 | 8           | `holders` | processors or devices, as the lock   |
 /// |    192 | 8 · members | `shares`  | the member of each place             |
 /// |        | 8 · members | `flags`   | this member's predecessor in a queue |
 /// |        | 8 · members | `nexts`   | this member's successor in a queue   |
 ///
 /// - `cpu` is the lock of this member's part, for processors.
 /// - `network` is the lock of this member's part, for devices.
-/// - `sharers` is the number of members that share the lock, for the queue lock; or the lock of
-///   this member's part, where the atomics of processors and devices agree.
+/// - `holders` names who holds the lock, for the queue lock; or it is the lock of this member's
+///   part, where the atomics of processors and devices agree.
 /// - `shares` says of the member in each place whether it shares the lock or is about to.
 /// - `flags` says for the lock of the member in each place whether it is this member's turn.
 /// - `nexts` names the member behind this one in the queue of the member in each place.
@@ -63,7 +63,7 @@ impl LockWords {
     pub const NETWORK: usize = CACHE_LINE;
 
     /// Offset of the only word of a lock for processors and for devices whose atomics agree. It is
-    /// `sharers`, which is free in all designs but the queue lock, and which no design presets.
+    /// `holders`, which is free in all designs but the queue lock, and which no design presets.
     pub const COHERENT: usize = 2 * CACHE_LINE;
 
     /// Returns the offset of the word in which the member in `place` says that it shares the lock.
@@ -87,7 +87,7 @@ impl LockWords {
         let (own, row) = (Self::share_offset(target), members as usize * WORD);
         match word {
             McsWord::Lock => (None, lock),
-            McsWord::Sharers => (None, Self::COHERENT),
+            McsWord::Holders => (None, Self::COHERENT),
             McsWord::Flag(place) => (Some(place), own + row),
             McsWord::Next(place) => (Some(place), own + 2 * row),
         }

@@ -5,7 +5,7 @@
 
 use core::sync::atomic::Ordering::SeqCst;
 
-use strait::{Assert, Attached, Error, LockDesign, LockType, Window, WindowError, WindowOptions};
+use strait::{Assert, Attached, Error, LockType, Window, WindowError, WindowOptions};
 
 use super::board::{Board, Count};
 use super::plan::Memory;
@@ -106,9 +106,6 @@ impl Rank<'_> {
             }
             Error::Window(WindowError::Barred { target, .. }) => doomed(target),
             Error::Window(WindowError::Member { .. }) => members.iter().any(doomed),
-            Error::Window(WindowError::LockBroken { .. }) => {
-                self.lock_designs[number] == Some(LockDesign::Mcs) && members.iter().any(doomed)
-            }
             error => return self.excuse_among(error, members, about),
         };
         assert!(is_excused, "{about}: {error}");

@@ -95,7 +95,10 @@ fn machine(input: &mut Unstructured<'_>) -> Result<Machine> {
             Machine::Migration(Migration::new(place, lock_type, 0, MEMBERS, moves))
         }
         3 => Machine::Queue(Mcs::new(lock_type, place, MEMBERS, native_swap), place),
-        _ => Machine::Leaving(McsRelease::new(lock_type, place, MEMBERS, native_swap)),
+        _ => {
+            let queued = input.arbitrary()?;
+            Machine::Leaving(McsRelease::new(lock_type, place, MEMBERS, native_swap, queued))
+        }
     })
 }
 
@@ -103,7 +106,7 @@ impl Target {
     fn queue_word(&self, word: McsWord) -> &LockWord {
         match word {
             McsWord::Lock => &self.queue,
-            McsWord::Sharers => &self.sharers,
+            McsWord::Holders => &self.sharers,
             McsWord::Flag(place) => &self.flags[place as usize],
             McsWord::Next(place) => &self.nexts[place as usize],
         }
@@ -122,7 +125,7 @@ impl Target {
             0 => &self.cpu,
             1 => &self.network,
             2 => self.queue_word(McsWord::Lock),
-            3 => self.queue_word(McsWord::Sharers),
+            3 => self.queue_word(McsWord::Holders),
             4 => self.queue_word(McsWord::Flag(place)),
             _ => self.queue_word(McsWord::Next(place)),
         };
@@ -144,7 +147,14 @@ impl Target {
             Machine::Hybrid(hybrid) => hybrid.again(),
             Machine::Migration(migration) if lost == Some(true) => migration.inherit(),
             Machine::Migration(migration) => migration.again(),
-            Machine::Queue(mcs, _) => mcs.again(lost),
+            Machine::Queue(mcs, _) => match mcs.step() {
+                McsStep::Held(state)
+                    if lost == Some(true) && !matches!(state, LockState::Sharers(_)) =>
+                {
+                    mcs.take_over(state);
+                }
+                _ => mcs.again(lost),
+            },
             Machine::Leaving(release) => release.again(lost.is_some()),
             Machine::Word(_) => {}
         }
@@ -204,7 +214,11 @@ impl Target {
                     assert!(before.is_none_or(|before| before < MEMBERS && before != *place));
                     return Some(Progress::Waits);
                 }
-                McsStep::Done | McsStep::Broken | McsStep::Corrupt(_) => {}
+                McsStep::Held(state) => {
+                    assert!(can_end(state) && !matches!(state, LockState::Elsewhere(_)));
+                    return Some(Progress::Waits);
+                }
+                McsStep::Done | McsStep::Corrupt(_) => {}
             },
             Machine::Leaving(release) => match release.step() {
                 McsStep::Access(word, op) => {
@@ -212,7 +226,7 @@ impl Target {
                     return None;
                 }
                 McsStep::Wait(_) => return Some(Progress::Waits),
-                McsStep::Done | McsStep::Broken | McsStep::Corrupt(_) => {}
+                McsStep::Held(_) | McsStep::Done | McsStep::Corrupt(_) => {}
             },
         }
         Some(Progress::Over)

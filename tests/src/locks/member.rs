@@ -14,7 +14,8 @@ enum How {
     Managed,
     Cpu,
     Network,
-    Queue,
+    /// Whether in the queue, which may be broken.
+    Queue(bool),
 }
 
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -192,7 +193,10 @@ impl Member {
             };
         }
         if let Some(wait) = wait {
-            if matches!(wait.state, Some(LockState::Sharers(_))) && target.lost_sharer() {
+            // A member in a queue breaks it first.
+            let queued = matches!(machine, Machine::Queue(mcs) if mcs.is_queued());
+            if matches!(wait.state, Some(LockState::Sharers(_))) && target.lost_sharer() && !queued
+            {
                 return Doing::Told;
             }
             go_on(&mut machine, wait, target);
@@ -216,13 +220,15 @@ impl Member {
                 }
             }
             Machine::Queue(mcs) => {
-                let McsStep::Access(word, op) = mcs.step() else { return Doing::Told };
+                let McsStep::Access(word, op) = mcs.step() else { unreachable!("{mcs:?}") };
                 let word = Word::Queue(word);
                 let found = target.access(word, op);
                 mcs.handle(found, |other| target.is_gone(other));
                 match mcs.step() {
-                    McsStep::Done => return Doing::Holding(How::Queue),
-                    McsStep::Broken => return Doing::Told,
+                    McsStep::Done => return Doing::Holding(How::Queue(mcs.is_queued())),
+                    McsStep::Held(state) => {
+                        wait = Some(Wait::new(word, found, Some(state), target));
+                    }
                     McsStep::Wait(_) => wait = Some(Wait::new(word, found, None, target)),
                     McsStep::Access(..) => {}
                     McsStep::Corrupt(found) => panic!("no member writes {found:#x}"),
@@ -272,9 +278,9 @@ impl Member {
                 let coding = Coding::Ranks { size: target.size() };
                 target.access(Word::Network, coding.release(lock_type, place));
             }
-            How::Queue => {
+            How::Queue(queued) => {
                 let native_swap = target.design == Design::Queue(true);
-                let release = McsRelease::new(lock_type, place, target.size(), native_swap);
+                let release = McsRelease::new(lock_type, place, target.size(), native_swap, queued);
                 return Doing::Leaving { release, wait: None };
             }
         }
@@ -301,8 +307,7 @@ impl Member {
             }
         }
         match release.step() {
-            // A broken lock counts as released.
-            McsStep::Done | McsStep::Broken => self.over(place, target),
+            McsStep::Done => self.over(place, target),
             _ => Doing::Leaving { release, wait },
         }
     }
@@ -326,12 +331,16 @@ fn go_on(machine: &mut Machine, wait: Wait, target: &Target) {
         }
         Machine::Hybrid(hybrid) if dead => hybrid.inherit(),
         Machine::Hybrid(hybrid) => hybrid.again(),
-        Machine::Queue(mcs) => {
-            let lost = (target.deaths > 0).then(|| match mcs.step() {
-                McsStep::Wait(Some(before)) => target.is_gone(before),
-                _ => target.lost_sharer(),
-            });
-            mcs.again(lost);
-        }
+        Machine::Queue(mcs) => match wait.state {
+            Some(state) if dead => mcs.take_over(state),
+            state => {
+                let lost = (target.deaths > 0).then(|| match (mcs.step(), state) {
+                    (McsStep::Wait(Some(before)), _) => target.is_gone(before),
+                    (_, Some(LockState::Sharers(_))) => target.lost_sharer(),
+                    _ => false,
+                });
+                mcs.again(lost);
+            }
+        },
     }
 }

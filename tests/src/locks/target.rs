@@ -100,7 +100,7 @@ impl Target {
             Word::Cpu => &mut self.cpu,
             Word::Network => &mut self.network,
             Word::Queue(McsWord::Lock) => &mut self.lock,
-            Word::Queue(McsWord::Sharers) => &mut self.sharers,
+            Word::Queue(McsWord::Holders) => &mut self.sharers,
             Word::Queue(McsWord::Flag(place)) => &mut self.flags[place as usize],
             Word::Queue(McsWord::Next(place)) => &mut self.nexts[place as usize],
         }
@@ -119,7 +119,7 @@ impl Target {
             Word::Cpu => self.cpu,
             Word::Network => self.network,
             Word::Queue(McsWord::Lock) => self.lock,
-            Word::Queue(McsWord::Sharers) => self.sharers,
+            Word::Queue(McsWord::Holders) => self.sharers,
             Word::Queue(McsWord::Flag(place)) => self.flags[place as usize],
             Word::Queue(McsWord::Next(place)) => self.nexts[place as usize],
         }

@@ -129,11 +129,16 @@ impl ClusterRank<'_> {
 
     fn queue(&self, lock: Lock) -> Had {
         let mut mcs = Mcs::new(Exclusive, self.rank, self.members(), false);
+        let mut backoff = self.backoff();
         loop {
             match mcs.step() {
                 McsStep::Access(word, op) => mcs.handle(self.reach(lock, word, op), |_| false),
                 McsStep::Wait(_) => {
                     self.park();
+                    mcs.again(None);
+                }
+                McsStep::Held(_) => {
+                    self.pause(&mut backoff, LockMode::Network);
                     mcs.again(None);
                 }
                 McsStep::Done => return Had::Queue,
@@ -143,7 +148,7 @@ impl ClusterRank<'_> {
     }
 
     fn leave_queue(&self, lock: Lock) {
-        let mut release = McsRelease::new(Exclusive, self.rank, self.members(), false);
+        let mut release = McsRelease::new(Exclusive, self.rank, self.members(), false, true);
         loop {
             match release.step() {
                 McsStep::Access(word, op) => release.handle(self.reach(lock, word, op), |_| false),
@@ -161,7 +166,7 @@ impl ClusterRank<'_> {
     fn reach(&self, lock: Lock, word: McsWord, op: WordAccess) -> u64 {
         let (own, at) = match word {
             McsWord::Flag(place) | McsWord::Next(place) => (place == self.rank, place),
-            McsWord::Lock | McsWord::Sharers => (false, lock.target),
+            McsWord::Lock | McsWord::Holders => (false, lock.target),
         };
         let known = Word::from(word);
         match op {
@@ -170,7 +175,10 @@ impl ClusterRank<'_> {
                 self.state().set(lock, known, op);
                 0
             }
-            WordAccess::Write(_) => self.post(lock, (known, at), op, false),
+            // No wait for the device is needed after a release.
+            WordAccess::Write(_) | WordAccess::FetchAdd(_) => {
+                self.post(lock, (known, at), op, false)
+            }
             _ => self.post(lock, (known, at), op, true),
         }
     }

@@ -80,7 +80,7 @@ impl From<McsWord> for Word {
     fn from(word: McsWord) -> Self {
         match word {
             McsWord::Lock => Self::Last,
-            McsWord::Sharers => Self::Sharers,
+            McsWord::Holders => Self::Sharers,
             McsWord::Flag(place) => Self::Flag(place),
             McsWord::Next(place) => Self::Next(place),
         }

@@ -147,7 +147,6 @@ const fn of_window(error: &WindowError) -> ErrorKind {
         | WindowError::LockDesign { .. } => ErrorKind::InvalidArgument,
         WindowError::EpochOpen { .. } | WindowError::NoEpoch { .. } => ErrorKind::InvalidOrder,
         WindowError::Member { .. } => ErrorKind::PeerRefused,
-        WindowError::LockBroken { .. } => ErrorKind::PeerFailed,
         WindowError::Attachments | WindowError::Registration { .. } => ErrorKind::Resources,
         WindowError::OtherNode { .. }
         | WindowError::Barred { .. }

@@ -118,12 +118,6 @@ pub enum WindowError {
         /// The first such member.
         rank: Rank,
     },
-    /// A member that waited for a target's lock, or held it, has died, and its queue is broken. No
-    /// member gets this lock any more.
-    LockBroken {
-        /// The target.
-        target: u32,
-    },
     /// The program called `start` or `lock` in an access epoch, or `post` in an exposure epoch.
     EpochOpen {
         /// The call.
@@ -213,12 +207,6 @@ impl fmt::Display for WindowError {
                 f,
                 "rank {rank} asks for another design of the window's locks than the first member: \
                  all members must give the same (WindowBuilder::locks or STRAIT_WINDOW_LOCK)"
-            ),
-            Self::LockBroken { target } => write!(
-                f,
-                "the queue for the lock of target {target} broke when a member in it died, so \
-                 this window has lost that lock: make another window, or choose another design \
-                 (STRAIT_WINDOW_LOCK)"
             ),
             Self::EpochOpen { call } => {
                 write!(

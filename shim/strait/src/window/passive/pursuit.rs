@@ -3,7 +3,7 @@
 use strait_core::layout::{Call, Corrupt, RankSet, Wait};
 use strait_core::lock::{
     Attempt, AttemptOutcome, Coding, Hybrid, LockMode, LockRequest, LockState, LockType, LockWords,
-    Mcs, WordAccess,
+    Mcs, McsWord, WordAccess,
 };
 use strait_platform::backoff::WindowLockBackoff;
 
@@ -266,7 +266,6 @@ impl Window<'_> {
             match pursuit.next() {
                 NextStep::Taken(standing) => return Ok(Chased::Taken(standing)),
                 NextStep::Pause(blame) => return Ok(Chased::Held(blame)),
-                NextStep::Broken => return Err(WindowError::LockBroken { target }.into()),
                 NextStep::Corrupt(found) => return Ok(Chased::Corrupt(found)),
                 NextStep::Ask => match self.ask_manager(target, pursuit, wait)? {
                     None => return Ok(Chased::Unanswered),
@@ -275,15 +274,27 @@ impl Window<'_> {
                 },
                 NextStep::Access(place, op) => {
                     let word = self.word_of(target, place, op)?;
-                    let Some(found) = self.make_access(target, pursuit, &word, op, wait)? else {
-                        return Ok(Chased::Unanswered);
+                    let found = match self.make_access(target, pursuit, &word, op, wait) {
+                        // The member before this one in the queue has died. Its death ends the wait
+                        // behind it.
+                        Err(_) if Self::tells_a_member(place, op) => Some(0),
+                        found => found?,
                     };
+                    let Some(found) = found else { return Ok(Chased::Unanswered) };
                     if let Some(over) = self.take_found(target, pursuit, found) {
                         return Ok(over);
                     }
                 }
             }
         }
+    }
+
+    /// Returns whether an access tells a member of a queue something, in its own words.
+    const fn tells_a_member(place: LockWordKind, op: WordAccess) -> bool {
+        matches!(
+            (place, op),
+            (LockWordKind::Queue(McsWord::Next(_) | McsWord::Flag(_)), WordAccess::Write(_))
+        )
     }
 
     pub(super) fn corrupt_lock(&self, found: u64) -> Error {
@@ -410,10 +421,14 @@ impl Window<'_> {
             (Chase::Word(attempt, _), Blame::Word(state)) if dead => attempt.take_over(state),
             (Chase::Hybrid(hybrid), _) if dead => hybrid.inherit(),
             (Chase::Hybrid(hybrid), _) => hybrid.again(),
-            (Chase::Queue(mcs), Blame::Queue(before)) => {
-                let lost = lost.then(|| match before {
-                    Some(before) => self.is_lost(before),
-                    None => matches!(self.lost_sharer(target), Ok(Some(_))),
+            (Chase::Queue(mcs), Blame::Word(state)) if dead => mcs.take_over(state),
+            (Chase::Queue(mcs), blame) => {
+                let lost = lost.then(|| match blame {
+                    Blame::Queue(before) => before.is_some_and(|before| self.is_lost(before)),
+                    Blame::Word(LockState::Sharers(_)) => {
+                        matches!(self.lost_sharer(target), Ok(Some(_)))
+                    }
+                    Blame::Word(_) => false,
                 });
                 mcs.again(lost);
             }
@@ -429,6 +444,11 @@ impl Window<'_> {
             return Err(fault.into());
         }
         if !matches!(blame, Blame::Word(LockState::Sharers(_))) || !self.is_any_lost() {
+            return Ok(());
+        }
+        // A member at the head of a queue breaks that first, and gives up without it.
+        let chase = self.pursuit(target).map(|pursuit| pursuit.chase);
+        if matches!(chase, Some(Chase::Queue(mcs)) if mcs.is_queued()) {
             return Ok(());
         }
         match self.lost_sharer(target)?.and_then(|place| self.loss_of(place)) {

@@ -2,7 +2,8 @@
 
 use strait_core::layout::Call;
 use strait_core::lock::{
-    Coding, LockMode, LockRequest, LockType, LockWords, McsRelease, McsStep, RemoteWord, WordAccess,
+    Coding, LockMode, LockRequest, LockType, LockWords, McsRelease, McsStep, McsWord, RemoteWord,
+    WordAccess,
 };
 use strait_core::rma;
 use strait_platform::backoff::WindowQueueBackoff;
@@ -71,9 +72,9 @@ impl Window<'_> {
                 }
             }
             LockStanding::Managed => self.say(target, LockPayload::Request(LockRequest::Unlock))?,
-            LockStanding::Queue(lock_type) => {
+            LockStanding::Queue(lock_type, queued) => {
                 shared = lock_type == LockType::Shared;
-                self.leave_queue(target, lock_type)?;
+                self.leave_queue(target, lock_type, queued)?;
             }
             LockStanding::None
             | LockStanding::Lazy
@@ -86,24 +87,32 @@ impl Window<'_> {
         Ok(())
     }
 
-    fn leave_queue(&self, target: u32, lock_type: LockType) -> Result<(), Error> {
+    fn leave_queue(&self, target: u32, lock_type: LockType, queued: bool) -> Result<(), Error> {
         let size = self.parts.len() as u32;
         let native_swap = self.passive.way == LockMethod::Queue(LockMode::Cpu);
-        let mut release = McsRelease::new(lock_type, self.group.place(), size, native_swap);
+        let mut release = McsRelease::new(lock_type, self.group.place(), size, native_swap, queued);
         let mut backoff = WindowQueueBackoff::default();
         loop {
             match release.step() {
-                McsStep::Access(word, op) => {
-                    let reached = self.queue_word(target, word, op)?;
+                McsStep::Access(word_kind, op) => {
+                    let reached = self.queue_word(target, word_kind, op)?;
                     if let Reached::Far(_) = reached {
                         count(&self.passive.counts.accesses);
                     }
-                    match reached.perform(op) {
-                        Ok(found) => release.handle(found, |place| self.is_lost(place)),
+                    let found = match reached {
+                        // No wait for the device is needed: later requests to the target follow
+                        // this one.
+                        Reached::Far(word) if word_kind == McsWord::Holders => {
+                            word.post(op).map(|_| 0)
+                        }
+                        reached => reached.perform(op),
+                    };
+                    let found = match found {
                         // The next member has died. The members behind it find that out.
-                        Err(_) if matches!(op, WordAccess::Write(_)) => return Ok(()),
-                        Err(error) => return Err(error),
-                    }
+                        Err(_) if matches!(op, WordAccess::Write(_)) => 0,
+                        found => found?,
+                    };
+                    release.handle(found, |place| self.is_lost(place));
                 }
                 McsStep::Wait(_) => {
                     if backoff.pause() {
@@ -112,7 +121,7 @@ impl Window<'_> {
                     self.world.poll()?;
                     release.again(self.is_any_lost());
                 }
-                McsStep::Done | McsStep::Broken => return Ok(()),
+                McsStep::Done | McsStep::Held(_) => return Ok(()),
                 McsStep::Corrupt(found) => return Err(self.corrupt_lock(found)),
             }
         }

@@ -17,8 +17,9 @@ pub(super) enum LockStanding {
     Network(LockType),
     /// The target's manager has granted the lock.
     Managed,
-    /// The member holds the lock at the head of the queue, or through it.
-    Queue(LockType),
+    /// The member holds the lock of a queue; false: the queue is broken, and the member took the
+    /// lock without it.
+    Queue(LockType, bool),
     /// The member promised that no other member wants the lock.
     Unchecked,
 }

@@ -34,7 +34,6 @@ pub(super) enum NextStep {
     Ask,
     Pause(Blame),
     Taken(LockStanding),
-    Broken,
     Corrupt(u64),
 }
 
@@ -82,8 +81,8 @@ impl Pursuit {
             Chase::Queue(mcs) => match mcs.step() {
                 McsStep::Access(word, op) => NextStep::Access(LockWordKind::Queue(word), op),
                 McsStep::Wait(before) => NextStep::Pause(Blame::Queue(before)),
-                McsStep::Done => NextStep::Taken(LockStanding::Queue(lock_type)),
-                McsStep::Broken => NextStep::Broken,
+                McsStep::Held(state) => NextStep::Pause(Blame::Word(state)),
+                McsStep::Done => NextStep::Taken(LockStanding::Queue(lock_type, mcs.is_queued())),
                 McsStep::Corrupt(found) => NextStep::Corrupt(found),
             },
         }

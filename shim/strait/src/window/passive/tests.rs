@@ -79,12 +79,19 @@ fn visit_in_turn(window: &Window<'_>, lock_type: LockType) -> crate::LockCounter
             window.get(&mut number, 0, 0).unwrap();
             window.put(&[number[0] + 1], 0, 0).unwrap();
             window.unlock(0).unwrap();
+            // No call waits for a release by the device, and this device is not coherent. So a read
+            // that follows it has to end before the next rank's processor accesses the word.
+            window.lock(lock_type, 0, Assert::NO_CHECK).unwrap();
+            window.get(&mut number, 0, 0).unwrap();
+            window.unlock(0).unwrap();
         }
         world.endpoint().barrier().unwrap();
     }
     if world.rank() == 0 {
         assert_eq!(window.local().load::<u64>(0).unwrap() % 6, 0);
     }
+    // The next visits change the number.
+    world.endpoint().barrier().unwrap();
     window.lock_counters()
 }
 
@@ -164,7 +171,7 @@ fn a_destroyed_lock_word_is_an_error_at_each_waiting_member() {
 fn a_destroyed_queue_is_an_error_at_each_member() {
     const GARBAGE: u64 = 0x77_7777;
     for nodes in [1, 3] {
-        for destroyed in [McsWord::Flag(1), McsWord::Next(0), McsWord::Sharers, McsWord::Lock] {
+        for destroyed in [McsWord::Flag(1), McsWord::Next(0), McsWord::Holders, McsWord::Lock] {
             each_rank(nodes, LockDesign::Mcs, move |window| {
                 let endpoint = window.world.endpoint();
                 if window.group.place() == 0 {
@@ -175,7 +182,7 @@ fn a_destroyed_queue_is_an_error_at_each_member() {
                     word.perform(WordAccess::Write(GARBAGE)).unwrap();
                     match destroyed {
                         // The member's own words are intact.
-                        McsWord::Sharers | McsWord::Lock => window.unlock(0).unwrap(),
+                        McsWord::Holders | McsWord::Lock => window.unlock(0).unwrap(),
                         // An unlock would write the flag.
                         McsWord::Flag(_) => endpoint.recv(&mut [0_u8], 1, 1).map(drop).unwrap(),
                         McsWord::Next(_) => {
