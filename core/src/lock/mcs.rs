@@ -6,8 +6,9 @@
 //! no swap; there the swap is made of compare-and-swaps.
 //!
 //! A second word names the *holders*. A member at the head of the queue takes the lock there, as a
-//! test-and-set lock is taken ([`super::Attempt`]). So that word alone decides who has the lock, and
-//! the queue only decides who may try. The paper's algorithm has no such word. It has two uses:
+//! test-and-set lock is taken ([`super::Attempt`]). So that word alone decides which member has the
+//! lock, and the queue only decides which may try. The paper's algorithm has no such word. It has
+//! two uses:
 //!
 //! - Members share the lock: the word counts them. A member that wants to share waits in the queue,
 //!   counts itself, and lets the next member in at once. A member that wants the lock exclusively

@@ -19,8 +19,8 @@ use crate::sync::CACHE_LINE;
 ///
 /// - `cpu` is the lock of this member's part, for processors.
 /// - `network` is the lock of this member's part, for devices.
-/// - `holders` names who holds the lock, for the queue lock; or it is the lock of this member's
-///   part, where the atomics of processors and devices agree.
+/// - `holders` names the member that holds the lock, or counts those that share it, for the queue
+///   lock. Where the atomics of processors and devices agree, it is the lock of this member's part.
 /// - `shares` says of the member in each place whether it shares the lock or is about to.
 /// - `flags` says for the lock of the member in each place whether it is this member's turn.
 /// - `nexts` names the member behind this one in the queue of the member in each place.
@@ -62,7 +62,7 @@ impl LockWords {
     /// Offset of the word for devices.
     pub const NETWORK: usize = CACHE_LINE;
 
-    /// Offset of the only word of a lock for processors and for devices whose atomics agree. It is
+    /// Offset of the only word of a lock where the atomics of processors and devices agree. It is
     /// `holders`, which is free in all designs but the queue lock, and which no design presets.
     pub const COHERENT: usize = 2 * CACHE_LINE;
 

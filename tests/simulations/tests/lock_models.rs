@@ -108,7 +108,7 @@ fn a_queue_serves_all() {
         let design = Design::Queue(native_swap);
         holds("three", design, &[EE, E, SE], 3, 0);
         holds("two share", design, &[E, S, S], 3, 0);
-        // The queue is broken by the first that notices a death, and nobody waits for ever.
+        // The first member that notices a death breaks the queue, and no member waits for ever.
         holds("three, one dies", design, &[E, SE, E], 3, 1);
         holds("sharers, one dies", design, &[E, S, S], 3, 1);
         holds("two die", design, &[E, E, S], 3, 2);

@@ -23,7 +23,7 @@ impl Cluster {
         Self::with_policy(costs, (design, LockPolicy::Follow), nodes, windows)
     }
 
-    /// Creates ranks whose hybrid locks migrate by a policy.
+    /// Creates ranks with hybrid locks that migrate by a policy.
     pub(crate) fn with_policy(
         costs: Costs,
         design: (LockDesign, LockPolicy),

@@ -23,7 +23,7 @@ pub(super) const SEND_RECV: u64 = 1 << 32;
 /// Marks members with a device that has atomics, or with no need for one, in the word of the lock.
 pub(super) const ATOMICS: u64 = 1 << 8;
 
-/// Marks members with a device whose atomics agree with the processor's, in the word of the lock.
+/// Marks members with device atomics that agree with the processor's, in the word of the lock.
 pub(super) const COHERENT: u64 = 1 << 9;
 
 /// The descriptor of a member's part.

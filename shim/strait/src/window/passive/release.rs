@@ -51,7 +51,7 @@ impl Window<'_> {
                 let release = Coding::Signed.release(lock_type, place);
                 match self.lock_word(target, self.passive.way.word_for_processors())? {
                     Reached::Near(word) => drop(word.access(release)),
-                    // The device of a lock whose word processors share with devices.
+                    // Processors and devices share the word of the lock.
                     Reached::Far(word) => {
                         count(&self.passive.counts.accesses);
                         word.post(release)?;

@@ -29,7 +29,7 @@ pub(super) enum LockMethod {
     Cpu,
     /// Test-and-set at network words.
     Network,
-    /// Test-and-set at words for processors of the node and for devices, whose atomics agree.
+    /// Test-and-set at words for processors of the node and for devices: their atomics agree.
     Coherent,
     /// Queues, by processors or by devices.
     Queue(LockMode),
