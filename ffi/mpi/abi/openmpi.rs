@@ -31,6 +31,10 @@ pub(crate) const DISTRIBUTE_BLOCK: c_int = 0;
 pub(crate) const DISTRIBUTE_CYCLIC: c_int = 1;
 pub(crate) const DISTRIBUTE_DFLT_DARG: c_int = -1;
 
+pub(crate) const CART: c_int = 1;
+pub(crate) const GRAPH: c_int = 2;
+pub(crate) const DIST_GRAPH: c_int = 3;
+
 pub(crate) const THREAD_MULTIPLE: c_int = 3;
 
 pub(crate) const COMBINER_NAMED: c_int = 0;

@@ -28,6 +28,10 @@ pub(crate) const DISTRIBUTE_BLOCK: c_int = 17;
 pub(crate) const DISTRIBUTE_CYCLIC: c_int = 18;
 pub(crate) const DISTRIBUTE_DFLT_DARG: c_int = 19;
 
+pub(crate) const CART: c_int = 211;
+pub(crate) const GRAPH: c_int = 212;
+pub(crate) const DIST_GRAPH: c_int = 213;
+
 pub(crate) const THREAD_MULTIPLE: c_int = 4096;
 
 pub(crate) const COMBINER_NAMED: c_int = 101;

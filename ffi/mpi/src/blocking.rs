@@ -58,18 +58,8 @@ pass_on! {
         MPI_File_set_view = c"PMPI_File_set_view",
         MPI_File_write_at_all = c"PMPI_File_write_at_all",
         MPI_File_read_at_all = c"PMPI_File_read_at_all";
-    wait (a b c d e f g): MPI_Neighbor_allgather = c"PMPI_Neighbor_allgather",
-        MPI_Neighbor_allgather_c = c"PMPI_Neighbor_allgather_c",
-        MPI_Neighbor_alltoall = c"PMPI_Neighbor_alltoall",
-        MPI_Neighbor_alltoall_c = c"PMPI_Neighbor_alltoall_c";
-    wait (a b c d e f g h): MPI_Neighbor_allgatherv = c"PMPI_Neighbor_allgatherv",
-        MPI_Neighbor_allgatherv_c = c"PMPI_Neighbor_allgatherv_c",
-        MPI_Comm_spawn = c"PMPI_Comm_spawn";
-    wait (a b c d e f g h i): MPI_Neighbor_alltoallv = c"PMPI_Neighbor_alltoallv",
-        MPI_Neighbor_alltoallv_c = c"PMPI_Neighbor_alltoallv_c",
-        MPI_Neighbor_alltoallw = c"PMPI_Neighbor_alltoallw",
-        MPI_Neighbor_alltoallw_c = c"PMPI_Neighbor_alltoallw_c",
-        MPI_Comm_spawn_multiple = c"PMPI_Comm_spawn_multiple";
+    wait (a b c d e f g h): MPI_Comm_spawn = c"PMPI_Comm_spawn";
+    wait (a b c d e f g h i): MPI_Comm_spawn_multiple = c"PMPI_Comm_spawn_multiple";
 
     start (a b): MPI_Ibarrier = c"PMPI_Ibarrier";
     start (a b c): MPI_Comm_idup = c"PMPI_Comm_idup";

@@ -3,7 +3,7 @@
 //! A communicator that is not in the table is the host's: an intercommunicator, one of a session,
 //! one with a process that is not in `MPI_COMM_WORLD`, or one that the host made for itself.
 
-use core::cell::{Cell, RefCell};
+use core::cell::{Cell, OnceCell, RefCell};
 use core::ffi::c_int;
 use std::collections::{HashMap, HashSet};
 
@@ -11,6 +11,7 @@ use strait::{Endpoint, Group, World};
 
 use crate::abi::{self, Handle};
 use crate::front::shared::Shared;
+use crate::front::topology::Topology;
 
 /// A communicator of ours.
 pub(crate) struct Comm {
@@ -21,7 +22,12 @@ pub(crate) struct Comm {
     members: Option<MemberTable>,
     /// The members, from the first collective operation on.
     pub(crate) group: RefCell<Option<Group<'static>>>,
+    /// The neighbours, from the first operation on that asks for them. `None`: it has no topology.
+    pub(crate) topology: OnceCell<Option<Topology>>,
 }
+
+/// Bit in the contexts of messages between neighbours. No proposed context has it.
+const OF_NEIGHBOURS: u32 = 1 << 30;
 
 /// The ranks of a communicator with other numbers than in the world.
 struct MemberTable {
@@ -43,7 +49,21 @@ impl Comm {
             }
             MemberTable { in_world, of_world }
         });
-        Self { handle, context, size, members, group: RefCell::default() }
+        Self {
+            handle,
+            context,
+            size,
+            members,
+            group: RefCell::default(),
+            topology: OnceCell::new(),
+        }
+    }
+
+    /// Returns the same members with the context of messages between neighbours.
+    pub(crate) fn for_neighbours(&self, world: u32) -> Self {
+        let ranks = 0..self.size as c_int;
+        let in_world = ranks.filter_map(|rank| self.in_world(rank)).collect();
+        Self::new(self.handle, self.context | OF_NEIGHBOURS, in_world, world)
     }
 
     /// Returns the endpoint of this communicator's context.

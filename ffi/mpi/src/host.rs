@@ -113,6 +113,16 @@ host! {
         comm: Handle, indegree: c_int, sources: Ints, sourceweights: Ints, outdegree: c_int,
         destinations: Ints, destweights: Ints, info: Handle, reorder: c_int, new: HandlePtr,
     );
+    fn Topo_test(comm: Handle, kind: Ints);
+    fn Cartdim_get(comm: Handle, dimensions: Ints);
+    fn Cart_shift(comm: Handle, dimension: c_int, by: c_int, source: Ints, destination: Ints);
+    fn Graph_neighbors_count(comm: Handle, rank: c_int, count: Ints);
+    fn Graph_neighbors(comm: Handle, rank: c_int, room: c_int, neighbours: Ints);
+    fn Dist_graph_neighbors_count(comm: Handle, sources: Ints, destinations: Ints, weighted: Ints);
+    fn Dist_graph_neighbors(
+        comm: Handle, room: c_int, sources: Ints, source_weights: Ints,
+        room_out: c_int, destinations: Ints, destination_weights: Ints,
+    );
     fn Comm_create_keyval(copy: Pointer, delete: Pointer, keyval: Ints, extra: Pointer);
     fn Comm_set_attr(comm: Handle, keyval: c_int, value: Pointer);
     fn Comm_free_keyval(keyval: Ints);

@@ -42,6 +42,7 @@ mod shared;
 mod shutdown;
 mod state;
 mod store;
+mod topology;
 mod type_attribute;
 mod types;
 mod windows;

@@ -3,6 +3,7 @@
 use core::ffi::c_int;
 
 use super::arguments::AllData;
+use super::neighbours::{self, SentData};
 use super::reduce::Reduced;
 use super::vector::Numbers;
 use super::{by_root, call, host, reduce, to_all};
@@ -16,6 +17,9 @@ macro_rules! argument {
     };
     ($size:ident handle) => {
         Handle
+    };
+    ($size:ident addresses) => {
+        CountPtr
     };
     ($size:ident handles) => {
         HandlePtr
@@ -48,26 +52,30 @@ macro_rules! value {
     (large counts $value:ident) => {
         Numbers::Large($value.cast_const())
     };
+    ($size:ident addresses $value:ident) => {
+        Numbers::Large($value.cast_const())
+    };
     ($size:ident $kind:ident $value:ident) => {
         $value
     };
 }
 
-/// Defines functions. The last argument of each is the communicator.
+/// Defines functions, which are called by `call`. The last argument of each is the communicator.
 macro_rules! collectives {
-    ($($name:ident, $large:ident = $host:ident, $host_large:ident
+    (by $call:path; $($name:ident, $large:ident = $host:ident, $host_large:ident
         ($($argument:ident: $kind:ident),*): $act:expr;)*) => {$(
-        collectives!(@one small $name $host ($($argument: $kind),*) $act);
-        collectives!(@one large $large $host_large ($($argument: $kind),*) $act);
+        collectives!(@one $call, small $name $host ($($argument: $kind),*) $act);
+        collectives!(@one $call, large $large $host_large ($($argument: $kind),*) $act);
     )*};
-    (@one $size:ident $name:ident $host:ident ($($argument:ident: $kind:ident),*) $act:expr) => {
+    (@one $call:path, $size:ident $name:ident $host:ident
+        ($($argument:ident: $kind:ident),*) $act:expr) => {
         #[unsafe(no_mangle)]
         #[allow(clippy::too_many_arguments, reason = "the standard's")]
         #[allow(clippy::useless_conversion, reason = "large counts are of this type")]
         unsafe extern "C" fn $name($($argument: argument!($size $kind),)* comm: Handle) -> c_int {
             // SAFETY: the program guarantees the contract of the function in the standard.
             unsafe {
-                call(
+                $call(
                     comm,
                     |members| ($act)(members, $(value!($size $kind $argument)),*),
                     || host::$host($($argument,)* comm),
@@ -84,6 +92,7 @@ unsafe extern "C" fn MPI_Barrier(comm: Handle) -> c_int {
 }
 
 collectives! {
+    by call;
     MPI_Bcast, MPI_Bcast_c = Bcast, Bcast_c
         (data: address, count: count, datatype: handle, root: rank):
         |members, data, count, datatype, root| {
@@ -182,5 +191,44 @@ collectives! {
         (data: address, result: address, counts: counts, datatype: handle, op: handle):
         |members, data, result, counts, datatype, op| {
             reduce::reduce_scatter_blocks(members, Reduced { data, result, datatype, op }, counts)
+        };
+}
+
+collectives! {
+    by neighbours::call;
+    MPI_Neighbor_allgather, MPI_Neighbor_allgather_c = Neighbor_allgather, Neighbor_allgather_c
+        (data: address, count: count, datatype: handle, all: address, room: count,
+            all_type: handle):
+        |members, data, count, datatype, all, room, all_type| {
+            let out = SentData::SameToAll((data, count, datatype));
+            neighbours::messages(members, out, AllData::Equal((all, room, all_type)))
+        };
+    MPI_Neighbor_allgatherv, MPI_Neighbor_allgatherv_c = Neighbor_allgatherv, Neighbor_allgatherv_c
+        (data: address, count: count, datatype: handle, all: address, counts: counts,
+            offsets: counts, all_type: handle):
+        |members, data, count, datatype, all, counts, offsets, all_type| {
+            let out = SentData::SameToAll((data, count, datatype));
+            neighbours::messages(members, out, AllData::Blocks(all, (counts, offsets), all_type))
+        };
+    MPI_Neighbor_alltoall, MPI_Neighbor_alltoall_c = Neighbor_alltoall, Neighbor_alltoall_c
+        (data: address, count: count, datatype: handle, all: address, room: count,
+            all_type: handle):
+        |members, data, count, datatype, all, room, all_type| {
+            let out = SentData::Blocks(AllData::Equal((data, count, datatype)));
+            neighbours::messages(members, out, AllData::Equal((all, room, all_type)))
+        };
+    MPI_Neighbor_alltoallv, MPI_Neighbor_alltoallv_c = Neighbor_alltoallv, Neighbor_alltoallv_c
+        (data: address, counts: counts, offsets: counts, datatype: handle, all: address,
+            rooms: counts, places: counts, all_type: handle):
+        |members, data, counts, offsets, datatype, all, rooms, places, all_type| {
+            let out = SentData::Blocks(AllData::Blocks(data, (counts, offsets), datatype));
+            neighbours::messages(members, out, AllData::Blocks(all, (rooms, places), all_type))
+        };
+    MPI_Neighbor_alltoallw, MPI_Neighbor_alltoallw_c = Neighbor_alltoallw, Neighbor_alltoallw_c
+        (data: address, counts: counts, offsets: addresses, datatypes: handles, all: address,
+            rooms: counts, places: addresses, all_types: handles):
+        |members, data, counts, offsets, datatypes, all, rooms, places, all_types| {
+            let out = SentData::Blocks(AllData::Typed(data, (counts, offsets), datatypes));
+            neighbours::messages(members, out, AllData::Typed(all, (rooms, places), all_types))
         };
 }

@@ -118,4 +118,44 @@ host_functions! {
         data: Pointer, result: Pointer, counts: CountPtr, datatype: Handle, op: Handle,
         comm: Handle,
     );
+    fn Neighbor_allgather(
+        data: Pointer, count: c_int, datatype: Handle, all: Pointer, room: c_int, all_type: Handle,
+        comm: Handle,
+    );
+    fn Neighbor_allgatherv(
+        data: Pointer, count: c_int, datatype: Handle, all: Pointer, counts: Ints, offsets: Ints,
+        all_type: Handle, comm: Handle,
+    );
+    fn Neighbor_alltoall(
+        data: Pointer, count: c_int, datatype: Handle, all: Pointer, room: c_int, all_type: Handle,
+        comm: Handle,
+    );
+    fn Neighbor_alltoallv(
+        data: Pointer, counts: Ints, offsets: Ints, datatype: Handle, all: Pointer, rooms: Ints,
+        places: Ints, all_type: Handle, comm: Handle,
+    );
+    fn Neighbor_alltoallw(
+        data: Pointer, counts: Ints, offsets: CountPtr, datatypes: HandlePtr, all: Pointer,
+        rooms: Ints, places: CountPtr, all_types: HandlePtr, comm: Handle,
+    );
+    fn Neighbor_allgather_c(
+        data: Pointer, count: MpiCount, datatype: Handle, all: Pointer, room: MpiCount, all_type: Handle,
+        comm: Handle,
+    );
+    fn Neighbor_allgatherv_c(
+        data: Pointer, count: MpiCount, datatype: Handle, all: Pointer, counts: CountPtr, offsets: CountPtr,
+        all_type: Handle, comm: Handle,
+    );
+    fn Neighbor_alltoall_c(
+        data: Pointer, count: MpiCount, datatype: Handle, all: Pointer, room: MpiCount, all_type: Handle,
+        comm: Handle,
+    );
+    fn Neighbor_alltoallv_c(
+        data: Pointer, counts: CountPtr, offsets: CountPtr, datatype: Handle, all: Pointer, rooms: CountPtr,
+        places: CountPtr, all_type: Handle, comm: Handle,
+    );
+    fn Neighbor_alltoallw_c(
+        data: Pointer, counts: CountPtr, offsets: CountPtr, datatypes: HandlePtr, all: Pointer,
+        rooms: CountPtr, places: CountPtr, all_types: HandlePtr, comm: Handle,
+    );
 }

@@ -17,6 +17,7 @@ mod arguments;
 mod by_root;
 mod functions;
 mod host;
+mod neighbours;
 mod operator;
 mod reduce;
 mod to_all;

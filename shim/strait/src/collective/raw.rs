@@ -62,6 +62,10 @@ const unsafe fn bytes_mut<'a>(part: Part) -> &'a mut [u8] {
 }
 
 impl RawGroup for Group<'_> {
+    fn check_whole(&self) -> Result<(), Error> {
+        Ok(self.team().check_whole()?)
+    }
+
     unsafe fn broadcast_raw(&self, data: Part, root: u32) -> Result<(), Error> {
         // SAFETY: the caller guarantees it (contract of `broadcast_raw`).
         let data = unsafe { bytes_mut(data) };

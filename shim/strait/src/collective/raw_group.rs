@@ -22,6 +22,14 @@ impl sealed::Sealed for Group<'_> {}
 /// bytes of `data`, `result`, `into` and a gathered `all` are valid for reads and writes, and
 /// nothing else accesses them. Parts of length 0 may have any aligned address.
 pub trait RawGroup: sealed::Sealed {
+    /// Returns whether no member is known to have died, for an embedder that exchanges messages of
+    /// its own between the members.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::Fault::PeerFailed`] with a member that died.
+    fn check_whole(&self) -> Result<(), Error>;
+
     /// Broadcasts the root's `data` (MPI-5.0 §6.4, `MPI_Bcast`).
     ///
     /// # Errors
