@@ -5,6 +5,7 @@
 
 use core::ffi::c_int;
 
+use super::helper::inside_host;
 use super::libraries::HostFunction;
 use super::progress;
 
@@ -15,6 +16,8 @@ macro_rules! after_sends {
         unsafe extern "C" fn $name($($argument: usize),*) -> c_int {
             static HOST: HostFunction = HostFunction::new($host);
             progress::end_orphans();
+            // The host may wait for buffered sends of its own.
+            let _helper = inside_host();
             // SAFETY: the function takes as many words, and the program has passed them.
             unsafe {
                 let function: unsafe extern "C" fn($($argument: usize),*) -> c_int =

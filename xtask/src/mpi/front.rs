@@ -14,13 +14,14 @@ const LIMIT: u32 = 120;
 const SOURCE: &str = "ffi/mpi/tests";
 
 /// The programs, with the number of ranks.
-const PROGRAMS: [(&str, &str); 12] = [
+const PROGRAMS: [(&str, &str); 13] = [
     ("messages", "2"),
     ("types", "2"),
     ("communicators", "3"),
     ("collectives", "2"),
     ("collective_results", "3"),
     ("neighbours", "3"),
+    ("host_waits", "3"),
     ("errors", "2"),
     ("threads", "2"),
     ("windows", "3"),

@@ -6,7 +6,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use strait::Assert;
 
-use super::errors::call_waiting;
+use super::errors::call;
 use super::host;
 use super::refusal::WindowRefusal;
 use super::table::{AccessEpoch, NamedGroup, Win};
@@ -49,7 +49,7 @@ fn fence(win: &Win, bits: c_int) -> Result<(), WindowRefusal> {
 unsafe extern "C" fn MPI_Win_fence(promise: c_int, win: Handle) -> c_int {
     // SAFETY: the program guarantees the contract of the function in the standard.
     let by_host = || unsafe { host::Win_fence(promise, win) };
-    call_waiting(win, |_, win| fence(win, promise), by_host)
+    call(win, |_, win| fence(win, promise), by_host)
 }
 
 /// Number of groups that the program has freed.
@@ -118,7 +118,7 @@ unsafe extern "C" fn MPI_Win_post(group: Handle, promise: c_int, win: Handle) ->
             win.is_exposed.set(true);
             Ok(())
         };
-        call_waiting(win, |_, win| post(win), || host::Win_post(group, promise, win))
+        call(win, |_, win| post(win), || host::Win_post(group, promise, win))
     }
 }
 
@@ -134,7 +134,7 @@ unsafe extern "C" fn MPI_Win_start(group: Handle, promise: c_int, win: Handle) -
             win.access.set(AccessEpoch::Group);
             Ok(())
         };
-        call_waiting(win, |_, win| start(win), || host::Win_start(group, promise, win))
+        call(win, |_, win| start(win), || host::Win_start(group, promise, win))
     }
 }
 
@@ -148,7 +148,7 @@ unsafe extern "C" fn MPI_Win_complete(win: Handle) -> c_int {
         Ok(ended?)
     };
     // SAFETY: the program guarantees the contract of the function in the standard.
-    call_waiting(win, |_, win| complete(win), || unsafe { host::Win_complete(win) })
+    call(win, |_, win| complete(win), || unsafe { host::Win_complete(win) })
 }
 
 #[unsafe(no_mangle)]
@@ -160,7 +160,7 @@ unsafe extern "C" fn MPI_Win_wait(win: Handle) -> c_int {
         Ok(ended?)
     };
     // SAFETY: the program guarantees the contract of the function in the standard.
-    call_waiting(win, |_, win| wait(win), || unsafe { host::Win_wait(win) })
+    call(win, |_, win| wait(win), || unsafe { host::Win_wait(win) })
 }
 
 #[unsafe(no_mangle)]
@@ -174,6 +174,6 @@ unsafe extern "C" fn MPI_Win_test(win: Handle, flag: Ints) -> c_int {
             flag.write(ended?.into());
             Ok(())
         };
-        call_waiting(win, |_, win| test(win), || host::Win_test(win, flag))
+        call(win, |_, win| test(win), || host::Win_test(win, flag))
     }
 }

@@ -9,8 +9,8 @@ use super::pause::Waiting;
 use super::refusal::WindowRefusal;
 use super::table::Win;
 use crate::abi::{Handle, windows as abi};
+use crate::front::complete::inside_host;
 use crate::front::errors;
-use crate::front::helper::inside_host;
 use crate::front::shared::Shared;
 use crate::front::state::{self, Front};
 
@@ -56,7 +56,7 @@ fn report(win: Handle, refusal: &WindowRefusal) -> c_int {
 }
 
 /// Makes a call on a window, if it is ours. `by_host` is the host's function with the same
-/// arguments.
+/// arguments. It may wait for peers: an operation may wait for its target's epoch.
 #[inline(always)]
 pub(crate) fn call(
     win: Handle,
@@ -70,7 +70,7 @@ pub(crate) fn call(
     match done {
         Some(Ok(())) => 0,
         Some(Err(refusal)) => report(win, &refusal),
-        None => by_host(),
+        None => inside_host(by_host),
     }
 }
 
@@ -84,17 +84,4 @@ fn call_locked(
     let front = Waiting::begin(state::enter()?);
     let found = front.windows.find(win)?;
     Some(act(&front, &found))
-}
-
-/// As [`call`], where the host's function may wait for peers.
-#[inline(always)]
-pub(crate) fn call_waiting(
-    win: Handle,
-    act: impl FnOnce(&Front, &Shared<Win>) -> Result<(), WindowRefusal>,
-    by_host: impl Fn() -> c_int,
-) -> c_int {
-    call(win, act, || {
-        let _helper = inside_host();
-        by_host()
-    })
 }

@@ -5,7 +5,7 @@ use core::ffi::c_int;
 use strait::LockType;
 
 use super::epochs::{in_order, promises};
-use super::errors::call_waiting;
+use super::errors::call;
 use super::host;
 use super::refusal::WindowRefusal;
 use super::table::{AccessEpoch, Win};
@@ -51,14 +51,14 @@ fn unlock(win: &Win, rank: c_int) -> Result<(), WindowRefusal> {
 unsafe extern "C" fn MPI_Win_lock(kind: c_int, rank: c_int, promise: c_int, win: Handle) -> c_int {
     // SAFETY: the program guarantees the contract of the function in the standard.
     let by_host = || unsafe { host::Win_lock(kind, rank, promise, win) };
-    call_waiting(win, |_, win| lock(win, kind, rank, promise), by_host)
+    call(win, |_, win| lock(win, kind, rank, promise), by_host)
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn MPI_Win_unlock(rank: c_int, win: Handle) -> c_int {
     // SAFETY: the program guarantees the contract of the function in the standard.
     let by_host = || unsafe { host::Win_unlock(rank, win) };
-    call_waiting(win, |_, win| unlock(win, rank), by_host)
+    call(win, |_, win| unlock(win, rank), by_host)
 }
 
 #[unsafe(no_mangle)]
@@ -71,7 +71,7 @@ unsafe extern "C" fn MPI_Win_lock_all(promise: c_int, win: Handle) -> c_int {
     };
     // SAFETY: the program guarantees the contract of the function in the standard.
     let by_host = || unsafe { host::Win_lock_all(promise, win) };
-    call_waiting(win, |_, win| lock_all(win), by_host)
+    call(win, |_, win| lock_all(win), by_host)
 }
 
 #[unsafe(no_mangle)]
@@ -82,7 +82,7 @@ unsafe extern "C" fn MPI_Win_unlock_all(win: Handle) -> c_int {
         Ok(win.window.unlock_all()?)
     };
     // SAFETY: the program guarantees the contract of the function in the standard.
-    call_waiting(win, |_, win| unlock_all(win), || unsafe { host::Win_unlock_all(win) })
+    call(win, |_, win| unlock_all(win), || unsafe { host::Win_unlock_all(win) })
 }
 
 /// Completes operations at one target.
@@ -97,7 +97,7 @@ macro_rules! flushes {
                 Ok(win.window.$act(win.locked(rank)?)?)
             };
             // SAFETY: the program guarantees the contract of the function in the standard.
-            call_waiting(win, |_, win| flush(win), || unsafe { host::$host(rank, win) })
+            call(win, |_, win| flush(win), || unsafe { host::$host(rank, win) })
         }
     )*};
 }
@@ -120,7 +120,7 @@ unsafe extern "C" fn MPI_Win_flush_all(win: Handle) -> c_int {
         Ok(win.window.flush_all()?)
     };
     // SAFETY: the program guarantees the contract of the function in the standard.
-    call_waiting(win, |_, win| flush_all(win), || unsafe { host::Win_flush_all(win) })
+    call(win, |_, win| flush_all(win), || unsafe { host::Win_flush_all(win) })
 }
 
 #[unsafe(no_mangle)]
@@ -132,7 +132,7 @@ unsafe extern "C" fn MPI_Win_flush_local_all(win: Handle) -> c_int {
         Ok(ended.fold(Ok(()), Result::and)?)
     };
     // SAFETY: the program guarantees the contract of the function in the standard.
-    call_waiting(win, |_, win| flush(win), || unsafe { host::Win_flush_local_all(win) })
+    call(win, |_, win| flush(win), || unsafe { host::Win_flush_local_all(win) })
 }
 
 #[unsafe(no_mangle)]
@@ -142,5 +142,5 @@ unsafe extern "C" fn MPI_Win_sync(win: Handle) -> c_int {
         Ok(())
     };
     // SAFETY: the program guarantees the contract of the function in the standard.
-    call_waiting(win, |_, win| sync(win), || unsafe { host::Win_sync(win) })
+    call(win, |_, win| sync(win), || unsafe { host::Win_sync(win) })
 }
