@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use super::{MPI4PY, MPICH, OPEN_MPI, home, python_source};
 use crate::shell::{Shell, Step};
@@ -55,6 +57,7 @@ pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
         ("Intel MPI", intel(shell).and_then(|host| programs(shell, &host, "intel"))),
         ("constants", all_constants(shell)),
         ("a death", mpich(shell).and_then(|host| death(shell, &host))),
+        ("deaths and windows", window_deaths(shell)),
         ("mpi4py", mpi4py(shell)),
     ])
 }
@@ -226,6 +229,48 @@ fn death(shell: &Shell, host: &Host) -> Result<(), Stop> {
         return Ok(());
     }
     Err(Stop::Failed(format!("{count} of 2 ranks got an error after the death of a third")))
+}
+
+/// The calls of windows in which others wait when a rank is killed, as `window_death.c` numbers
+/// them.
+const WINDOW_CALLS: u32 = 11;
+
+/// Kills a rank in calls of windows, with each host.
+fn window_deaths(shell: &Shell) -> Result<(), Stop> {
+    const HYDRA: &str = "-disable-auto-cleanup";
+    let calls = |host: Result<Host, Stop>, with: &str, options: &str| {
+        let host = host?;
+        let program = compile(shell, &host, "window_death", with)?;
+        (0..WINDOW_CALLS).try_for_each(|call| window_death(shell, &host, (&program, call), options))
+    };
+    stop::all(vec![
+        ("MPICH", calls(mpich(shell), "mpich", HYDRA)),
+        ("Open MPI", calls(open_mpi(shell), "openmpi", "--with-ft ulfm")),
+        ("Intel MPI", calls(intel(shell), "intel", HYDRA)),
+    ])
+}
+
+/// Kills a rank while two others are in this call, or before it. Both must get through.
+fn window_death(
+    shell: &Shell,
+    host: &Host,
+    (program, call): (&Path, u32),
+    options: &str,
+) -> Result<(), Stop> {
+    let known = host.home.join(format!("front-window-deaths-{call}"));
+    let _ = fs::remove_file(&known);
+    let job = launch(shell, host, &format!("{options} -n 3 setsid -w")).arg(program);
+    // The launcher reports the death.
+    let _ = job.arg(call.to_string()).arg(&known).output();
+    let count = || fs::metadata(&known).map_or(0, |found| found.len());
+    // A launcher may end before the ranks that it does not end.
+    for _ in 0..100 {
+        if count() == 2 {
+            return Ok(());
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+    Err(Stop::Failed(format!("{} of 2 ranks got through call {call} after a death", count())))
 }
 
 /// Runs mpi4py's own tests.

@@ -10,6 +10,7 @@ use core::ptr::{NonNull, null_mut};
 
 use strait::{Error, ErrorKind, Op, Window, WindowBuilder, World};
 
+use super::errors::call;
 use super::host;
 use super::pause::Waiting;
 use super::table::{AccessEpoch, Win};
@@ -225,6 +226,11 @@ unsafe extern "C" fn MPI_Win_free(win: HandlePtr) -> c_int {
     // SAFETY: the program guarantees the contract of the function in the standard.
     unsafe {
         let found = state::enter().and_then(|front| front.windows.find(*win));
+        // The host waits for all members, also for one that has died.
+        let code = call(*win, |_, win| Ok(win.window.group().barrier()?), || 0);
+        if code != 0 {
+            return code;
+        }
         // Callbacks of attributes may still use the window.
         let code = {
             let _helper = inside_host();
