@@ -1,9 +1,9 @@
 //! Runs programs of each MPI through the front: `strait mpi`.
 
+use core::time::Duration;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
-use std::time::Duration;
 
 use super::{MPI4PY, MPICH, OPEN_MPI, home, python_source};
 use crate::shell::{Shell, Step};

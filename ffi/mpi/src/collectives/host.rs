@@ -139,19 +139,23 @@ host_functions! {
         rooms: Ints, places: CountPtr, all_types: HandlePtr, comm: Handle,
     );
     fn Neighbor_allgather_c(
-        data: Pointer, count: MpiCount, datatype: Handle, all: Pointer, room: MpiCount, all_type: Handle,
+        data: Pointer, count: MpiCount, datatype: Handle, all: Pointer, room: MpiCount,
+        all_type: Handle,
         comm: Handle,
     );
     fn Neighbor_allgatherv_c(
-        data: Pointer, count: MpiCount, datatype: Handle, all: Pointer, counts: CountPtr, offsets: CountPtr,
+        data: Pointer, count: MpiCount, datatype: Handle, all: Pointer, counts: CountPtr,
+        offsets: CountPtr,
         all_type: Handle, comm: Handle,
     );
     fn Neighbor_alltoall_c(
-        data: Pointer, count: MpiCount, datatype: Handle, all: Pointer, room: MpiCount, all_type: Handle,
+        data: Pointer, count: MpiCount, datatype: Handle, all: Pointer, room: MpiCount,
+        all_type: Handle,
         comm: Handle,
     );
     fn Neighbor_alltoallv_c(
-        data: Pointer, counts: CountPtr, offsets: CountPtr, datatype: Handle, all: Pointer, rooms: CountPtr,
+        data: Pointer, counts: CountPtr, offsets: CountPtr, datatype: Handle, all: Pointer,
+        rooms: CountPtr,
         places: CountPtr, all_type: Handle, comm: Handle,
     );
     fn Neighbor_alltoallw_c(
