@@ -134,6 +134,18 @@ unsafe fn end(front: &Front, slot: u32, place: HandlePtr, status: Pointer) -> En
     EndedRequest { comm, finished }
 }
 
+/// Ends the request of a send that was over when it began. Returns success.
+///
+/// # Safety
+///
+/// The program passes the place of a request.
+#[inline(always)]
+unsafe fn end_done(place: HandlePtr, status: Pointer) -> c_int {
+    // SAFETY: the caller guarantees it (contract of `end_done`).
+    unsafe { place.write(abi::request_null()) };
+    write(status, &Finished::EMPTY)
+}
+
 /// Waits for a request of ours. Returns false if there is no such request.
 fn wait_for(front: &mut Entered, slot: u32) -> Result<bool, strait::Error> {
     match front.requests.view(front, slot) {
@@ -152,11 +164,8 @@ unsafe extern "C" fn MPI_Wait(request: HandlePtr, status: Pointer) -> c_int {
     // SAFETY: the program passes the place of a request.
     let handle = unsafe { *request };
     match abi::request_slot(handle) {
-        Some(DONE) => {
-            // SAFETY: the program passes the place of a request.
-            unsafe { request.write(abi::request_null()) };
-            write(status, &Finished::EMPTY)
-        }
+        // SAFETY: the program passes the place of a request.
+        Some(DONE) => unsafe { end_done(request, status) },
         // SAFETY: the program guarantees the contract of the function in the standard.
         Some(slot) => unsafe { wait(request, slot, status) },
         // SAFETY: as above.

@@ -4,9 +4,11 @@ use core::ffi::c_int;
 
 use super::super::host::{self, HandlePtr, Ints, Pointer};
 use super::super::request_view::RequestView;
+use super::super::requests::DONE;
 use super::super::state::{self, Front};
 use super::{
-    EndedRequest, count_host_end, end, status_at, turn_ours, wait_for, wait_for_other, write_empty,
+    EndedRequest, count_host_end, end, end_done, status_at, turn_ours, wait_for, wait_for_other,
+    write_empty,
 };
 use crate::abi;
 use crate::front::errors;
@@ -149,6 +151,7 @@ unsafe extern "C" fn MPI_Waitall(n: c_int, requests: HandlePtr, statuses: Pointe
         // SAFETY: the program passes an array of that many requests.
         let code = unsafe {
             match abi::request_slot(*place) {
+                Some(DONE) => end_done(place, status),
                 Some(slot) => wait_for_ours(place, slot, status),
                 None => wait_for_other(place, status),
             }
