@@ -100,6 +100,8 @@ enum Command {
     Mpi,
     /// Run programs of each MPI through the front, as a part of `mpi` does.
     Front,
+    /// Run programs that hang under each MPI, as a part of `mpi` does: `strait why` must name them.
+    Hangs,
     /// Measure what programs do over Strait and over each MPI that can be installed
     /// (docs/patterns.md).
     Peers(peers::Options),
@@ -188,6 +190,7 @@ fn main() -> ExitCode {
         Command::Figures => figures::run(&shell),
         Command::Mpi => mpi::run(&shell),
         Command::Front => mpi::front::run(&shell),
+        Command::Hangs => mpi::hangs::run(&shell),
         Command::Peers(options) => peers::run(&shell, &options),
         Command::Provider { verbs } => mpi::provider(&shell, verbs),
         Command::Ffi => ffi::run(&shell),

@@ -6,6 +6,7 @@
 
 mod debian;
 pub(crate) mod front;
+pub(crate) mod hangs;
 mod libfabric;
 mod nodes;
 mod one_sided;
@@ -72,6 +73,7 @@ pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
     parts.push(("libfabric", libfabric::run(shell, &provider)));
     parts.push(("Debian", debian::run(shell, &provider)));
     parts.push(("front", front::run(shell)));
+    parts.push(("hangs", hangs::run(shell)));
     parts.push(("/dev/shm", nothing_is_left()));
     stop::all(parts)
 }

@@ -1,6 +1,6 @@
 //! What one rank leaves for observers, beside its wait record.
 
-use super::{DetailRecord, EventRing, FaultRecord};
+use super::{CommunicatorRecord, DetailRecord, EventRing, FaultRecord};
 use crate::golden;
 use crate::sync::CacheLine;
 
@@ -9,9 +9,10 @@ use crate::sync::CacheLine;
 ///
 /// | offset | size | field     |
 /// |-------:|-----:|-----------|
-/// |      0 |  448 | `details` |
-/// |    448 |   64 | `faults`  |
-/// |    512 | 8256 | `events`  |
+/// |      0 |  512 | `details` |
+/// |    512 |   64 | `faults`  |
+/// |    576 | 8256 | `events`  |
+/// |   8832 |  896 | `communicators` |
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct RankRecord {
@@ -21,6 +22,8 @@ pub struct RankRecord {
     pub faults: CacheLine<FaultRecord>,
     /// Its last events. All zero unless the rank records events.
     pub events: EventRing,
+    /// The communicators of the interface above Strait, if that tells them.
+    pub communicators: CacheLine<CommunicatorRecord>,
 }
 
-golden::structure!(RankRecord { details, faults, events });
+golden::structure!(RankRecord { details, faults, events, communicators });

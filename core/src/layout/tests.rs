@@ -6,9 +6,9 @@ use std::{format, fs};
 
 use crate::golden::Structure;
 use crate::layout::{
-    BARRIER_SLOTS, DESCRIPTORS_PER_RANK, DetailRecord, EventRing, FaultRecord, LAYOUT_VERSION,
-    Liveness, PairCounters, RankBlock, RankRecord, SegmentConfig, SegmentHeader, SegmentPlan,
-    WaitRecord,
+    BARRIER_SLOTS, CommunicatorRecord, DESCRIPTORS_PER_RANK, DetailRecord, EventRing, FaultRecord,
+    LAYOUT_VERSION, Liveness, PairCounters, RankBlock, RankRecord, SegmentConfig, SegmentHeader,
+    SegmentPlan, WaitRecord,
 };
 use crate::lmt::{Rtr, RtrAck, SendCookie};
 use crate::rma::WindowBlock;
@@ -56,6 +56,7 @@ fn table() -> String {
     structure::<DetailRecord>(&mut text);
     structure::<FaultRecord>(&mut text);
     structure::<EventRing>(&mut text);
+    structure::<CommunicatorRecord>(&mut text);
     structure::<PairCounters>(&mut text);
     structure::<BarrierSlot>(&mut text);
     structure::<ExchangeLine>(&mut text);

@@ -6,6 +6,7 @@
 
 use core::fmt;
 
+use super::names::{NAME_WORDS, ShortName};
 use super::seqlock;
 use super::waiting::{ATTEMPTS, Call, NONE, SendState, Unreadable, Wait, pack, unpack};
 use crate::golden;
@@ -28,10 +29,12 @@ const UNEXPECTED_WORDS: usize = 3;
 const WORDS: usize = HEAD_WORDS
     + SET_WORDS
     + RequestWait::MOST * REQUEST_WORDS
-    + UnexpectedHead::MOST * UNEXPECTED_WORDS;
+    + UnexpectedHead::MOST * UNEXPECTED_WORDS
+    + NAME_WORDS;
 
 const REQUESTS: usize = HEAD_WORDS + SET_WORDS;
 const HEADS: usize = REQUESTS + RequestWait::MOST * REQUEST_WORDS;
+const CALLER: usize = HEADS + UnexpectedHead::MOST * UNEXPECTED_WORDS;
 
 /// A set of ranks below [`RankSet::RANKS`].
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -100,10 +103,15 @@ impl From<Wait> for RequestWait {
     }
 }
 
+impl From<RequestWait> for Wait {
+    fn from(RequestWait { call, peer, tag, context }: RequestWait) -> Self {
+        Self { peer, tag, context, ..Self::new(call) }
+    }
+}
+
 impl fmt::Display for RequestWait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { call, peer, tag, context } = *self;
-        Wait { peer, tag, context, ..Wait::new(call) }.fmt(f)
+        Wait::from(*self).fmt(f)
     }
 }
 
@@ -182,7 +190,8 @@ impl DetailRecord {
             words[0] = pack(request.call as u32, or_none(request.peer));
             words[1] = pack(or_none(request.tag), or_none(request.context));
         }
-        let heads = words[HEADS..].chunks_exact_mut(UNEXPECTED_WORDS);
+        words[CALLER..].copy_from_slice(&ShortName::words(wait.caller));
+        let heads = words[HEADS..CALLER].chunks_exact_mut(UNEXPECTED_WORDS);
         for (words, head) in heads.zip(unexpected.heads.iter().flatten()) {
             words[0] = pack(head.source, head.tag);
             words[1] = pack(head.context, head.count);
@@ -204,7 +213,7 @@ impl DetailRecord {
     ) -> Result<UnexpectedSummary, Unreadable> {
         let read = || seqlock::read(&self.sequence, &self.words);
         let words = (0..ATTEMPTS).find_map(|_| read()).ok_or(Unreadable)?;
-        let heads = words[HEADS..].chunks_exact(UNEXPECTED_WORDS).map(head);
+        let heads = words[HEADS..CALLER].chunks_exact(UNEXPECTED_WORDS).map(head);
         let mut unexpected = UnexpectedSummary {
             messages: unpack(words[2]).1,
             bytes: words[3],
@@ -217,6 +226,7 @@ impl DetailRecord {
         let some = |field: u32| (field != NONE).then_some(field);
         let (window, target) = unpack(words[1]);
         (wait.window, wait.target) = (some(window), some(target));
+        wait.caller = ShortName::parse(&words[CALLER..]);
         let flags = unpack(words[2]).0;
         wait.stage = match flags & 0xff {
             0 => None,
@@ -266,8 +276,8 @@ mod tests {
         requests[0] = Some(RequestWait::from(one));
         let others = RankSet::of([0, 63, 64, 511]);
         let (stage, window) = (Some(SendState::Deferred), Some(3));
-        let target = Some(4);
-        Wait { stage, window, target, others, requests, ..Wait::new(Call::WaitAny) }
+        let (target, caller) = (Some(4), ShortName::new("MPI_Waitany"));
+        Wait { caller, stage, window, target, others, requests, ..Wait::new(Call::WaitAny) }
     }
 
     fn summary() -> UnexpectedSummary {

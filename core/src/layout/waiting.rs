@@ -14,6 +14,7 @@ use crate::golden;
 use crate::matching::{ANY_SOURCE, ANY_TAG};
 use crate::sync::AtomicU64;
 
+use super::names::ShortName;
 use super::seqlock;
 use super::wait_details::{RankSet, RequestWait};
 
@@ -126,6 +127,8 @@ pub struct Wait {
     /// The ranks that have to act, all of them or one of them, as the call says. `None` if they are
     /// not known.
     pub others: Option<RankSet>,
+    /// The function that the program has called, if an interface above Strait tells its name.
+    pub caller: Option<ShortName>,
     /// The first incomplete operations of a wait for several.
     pub requests: [Option<RequestWait>; RequestWait::MOST],
 }
@@ -187,6 +190,7 @@ impl Wait {
             window: None,
             target: None,
             others: None,
+            caller: None,
             requests: [None; RequestWait::MOST],
         }
     }
@@ -315,10 +319,41 @@ fn parse(words: [u64; WORDS]) -> Result<Option<Waited>, Unreadable> {
     Ok(Some(Waited { wait, since_ns, latest_ns, turns }))
 }
 
+/// A wait as users read it, with the names of communicators in place of contexts.
+#[derive(Clone, Copy)]
+pub struct NamedWait<'a> {
+    wait: &'a Wait,
+    names: &'a dyn Fn(u32) -> Option<ShortName>,
+}
+
+impl Wait {
+    /// Returns the wait as users read it. `names` returns the name of the communicator of a
+    /// context, if it has one.
+    #[must_use]
+    pub const fn named<'a>(&'a self, names: &'a dyn Fn(u32) -> Option<ShortName>) -> NamedWait<'a> {
+        NamedWait { wait: self, names }
+    }
+}
+
+impl fmt::Debug for NamedWait<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 impl fmt::Display for Wait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { call, peer, tag, context, bytes, over, window, target, .. } = *self;
-        f.write_str(call.words())?;
+        fmt::Display::fmt(&self.named(&|_| None), f)
+    }
+}
+
+impl fmt::Display for NamedWait<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Wait { call, peer, tag, context, bytes, over, window, target, .. } = *self.wait;
+        match self.wait.caller {
+            Some(caller) => write!(f, "{caller} ({})", call.words())?,
+            None => f.write_str(call.words())?,
+        }
         let mut sign = ": ";
         let mut list = |f: &mut fmt::Formatter<'_>, words: fmt::Arguments<'_>| {
             f.write_str(core::mem::replace(&mut sign, ", "))?;
@@ -339,7 +374,7 @@ impl fmt::Display for Wait {
         }
         let role = match call {
             Call::Recv | Call::Probe => "source",
-            Call::Send => "destination",
+            Call::Send | Call::Finalize => "destination",
             Call::WindowLock if target.is_some() => "held by rank",
             _ => "rank",
         };
@@ -349,21 +384,26 @@ impl fmt::Display for Wait {
             None => {}
         }
         match tag {
+            // A number of Strait's own, which tells one call from another.
+            _ if matches!(call, Call::Barrier | Call::Collective) => {}
             Some(ANY_TAG) => list(f, format_args!("tag any"))?,
             Some(tag) => list(f, format_args!("tag {tag}"))?,
             None => {}
         }
-        if let Some(context) = context {
-            list(f, format_args!("context {context}"))?;
+        match context.map(|context| (context, (self.names)(context))) {
+            Some((_, Some(name))) => list(f, format_args!("communicator {name}"))?,
+            Some((context, None)) => list(f, format_args!("context {context}"))?,
+            None => {}
         }
         if let Some(bytes) = bytes {
             list(f, format_args!("{bytes} bytes"))?;
         }
-        let requests = self.requests.iter().flatten();
+        let requests = self.wait.requests.iter().flatten();
         for (number, request) in requests.enumerate() {
-            write!(f, "{}{request}", if number == 0 { "; incomplete: " } else { " and " })?;
+            f.write_str(if number == 0 { "; incomplete: " } else { " and " })?;
+            fmt::Display::fmt(&Wait::from(*request).named(self.names), f)?;
         }
-        match self.stage {
+        match self.wait.stage {
             Some(stage) => write!(f, " ({})", stage.words()),
             None => Ok(()),
         }

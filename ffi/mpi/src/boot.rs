@@ -11,7 +11,7 @@ use super::comms::{Comm, CommTable};
 use super::host::{self, HandlePtr, Ints, Pointer};
 use super::state::{self, Front};
 use super::store::HostStore;
-use super::{libraries, shutdown, windows};
+use super::{libraries, names, shutdown, windows};
 use crate::abi::{self, Handle};
 
 /// Contexts of the two communicators that every program has.
@@ -136,6 +136,9 @@ fn open(mut world: World, private: Handle) {
         base: Base { types: Default::default(), world },
     });
     front.types.prepare();
+    for handle in [abi::comm_world(), abi::comm_self()] {
+        front.comms.find(handle).into_iter().for_each(|comm| names::record(&front, &comm, ""));
+    }
     front.accumulate_locks.open(&front.world);
     let mut level = 0;
     // SAFETY: MPI is initialised, and the result has a place.

@@ -177,11 +177,12 @@ impl CommTable {
     }
 
     /// Forgets a communicator that is about to be freed: the host may use its handle again at once.
-    pub(crate) fn remove(&self, handle: Handle) {
+    /// Returns its context.
+    pub(crate) fn remove(&self, handle: Handle) -> Option<u32> {
         *self.latest.borrow_mut() = None;
-        if let Some(comm) = self.all.borrow_mut().remove(&handle) {
-            *comm.group.borrow_mut() = None;
-            self.release(comm.context);
-        }
+        let comm = self.all.borrow_mut().remove(&handle)?;
+        *comm.group.borrow_mut() = None;
+        self.release(comm.context);
+        Some(comm.context)
     }
 }

@@ -6,7 +6,8 @@
 
 use core::ffi::c_int;
 
-use strait::{Call, Wait};
+use strait::Wait;
+use strait::raw::ShortName;
 
 use super::host::{self, HandlePtr, Ints, Pointer};
 use super::operation::Finished;
@@ -146,14 +147,24 @@ unsafe fn end_done(place: HandlePtr, status: Pointer) -> c_int {
     write(status, &Finished::EMPTY)
 }
 
-/// Waits for a request of ours. Returns false if there is no such request.
-fn wait_for(front: &mut Entered, slot: u32) -> Result<bool, strait::Error> {
+/// Waits for a request of ours in the function `caller`, as the next of `number` and `of` requests
+/// in all. Returns false if there is no such request.
+fn wait_for(
+    front: &mut Entered,
+    slot: u32,
+    caller: &str,
+    over: Option<(u32, u32)>,
+) -> Result<bool, strait::Error> {
     match front.requests.view(front, slot) {
         RequestView::Over | RequestView::Inactive => return Ok(true),
         RequestView::Nothing => return Ok(false),
         RequestView::Pending => {}
     }
-    let what = || Wait::new(Call::Request);
+    let this = front.front();
+    let what = || {
+        let wait = this.requests.wait_of(this, slot);
+        Wait { caller: ShortName::new(caller), over, ..wait }
+    };
     front.wait(what, |front| {
         (front.requests.view(front, slot) != RequestView::Pending).then_some(true)
     })
@@ -189,7 +200,7 @@ unsafe fn wait_for_other(request: HandlePtr, status: Pointer) -> c_int {
 #[inline(never)]
 unsafe fn wait(request: HandlePtr, slot: u32, status: Pointer) -> c_int {
     let Some(mut front) = state::enter() else { return abi::ERR_REQUEST };
-    match wait_for(&mut front, slot) {
+    match wait_for(&mut front, slot, "MPI_Wait", None) {
         Ok(true) => {
             // SAFETY: the caller passes the place of a request.
             let ended = unsafe { end(&front, slot, request, status) };

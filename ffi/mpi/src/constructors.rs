@@ -5,21 +5,26 @@
 
 use core::ffi::{c_char, c_int};
 
+use strait::raw::RawRecords as _;
+
 use super::comms::Comm;
 use super::helper::inside_host;
 use super::host::{self, HandlePtr, Ints};
-use super::state;
+use super::{names, state};
 use crate::abi::{self, Handle};
 
 /// Makes a new communicator ours, if it can be.
-unsafe fn adopt(code: c_int, new: HandlePtr) -> c_int {
+unsafe fn adopt(code: c_int, new: HandlePtr, maker: &str) -> c_int {
     // SAFETY: the program passes the place of a communicator, which the host has written.
     if code == 0 && unsafe { *new } != abi::comm_null() && state::enter().is_some() {
         // SAFETY: as above.
         let handle = unsafe { *new };
         let _helper = inside_host();
         match (describe(handle).and_then(with_context), state::enter()) {
-            (Some(comm), Some(front)) => front.comms.add(comm),
+            (Some(comm), Some(front)) => {
+                names::record(&front, &comm, maker);
+                front.comms.add(comm);
+            }
             (None, _) => explain(handle),
             (Some(_), None) => {}
         }
@@ -125,7 +130,7 @@ macro_rules! constructors {
                     let _helper = inside_host();
                     host::$host($($argument,)* new)
                 };
-                adopt(code, new)
+                adopt(code, new, stringify!($name))
             }
         }
     )*};
@@ -167,8 +172,9 @@ unsafe fn forget(comm: HandlePtr) {
     if let Some(front) = state::enter()
         && handle != abi::comm_world()
         && handle != abi::comm_self()
+        && let Some(context) = front.comms.remove(handle)
     {
-        front.comms.remove(handle);
+        front.world.remove_communicator(context);
     }
 }
 

@@ -82,6 +82,8 @@ host! {
     );
     fn Reduce_local(data: Pointer, result: Pointer, count: c_int, datatype: Handle, op: Handle);
 
+    fn Comm_get_name(comm: Handle, name: *mut c_char, length: Ints);
+    fn Comm_set_name(comm: Handle, name: *mut c_char);
     fn Comm_rank(comm: Handle, rank: Ints);
     fn Comm_size(comm: Handle, size: Ints);
     fn Comm_group(comm: Handle, group: HandlePtr);

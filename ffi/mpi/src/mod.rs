@@ -26,6 +26,7 @@ mod host;
 mod libraries;
 mod lock;
 mod messages;
+mod names;
 mod objects;
 mod operation;
 mod pack;

@@ -2,8 +2,8 @@
 
 use core::ffi::c_int;
 
-use strait::raw::{Matched, RawEndpoint as _, RawWorld as _, Unscoped};
-use strait::{ANY_TAG, Error, Status};
+use strait::raw::{Matched, RawEndpoint as _, RawWorld as _, ShortName, Unscoped};
+use strait::{ANY_TAG, Call, Error, Status, Wait};
 
 use super::base::Base;
 use super::comms::Comm;
@@ -229,6 +229,29 @@ impl StartedOperation {
     #[inline]
     pub(crate) fn look(&mut self, base: &Base) -> bool {
         self.unscoped.is_over() || self.unscoped.look(&base.world)
+    }
+
+    /// Returns a description of a wait for the operation in this function of the standard. Only a
+    /// wait that takes long calls it.
+    pub(crate) fn describe<'a>(
+        &self,
+        base: &'a Base,
+        caller: &'static str,
+    ) -> impl Fn() -> Wait + use<'a> {
+        let (request, context) = (self.unscoped.request(), self.comm.context);
+        move || {
+            let operation = request.map(|id| Unscoped::of_request(&base.world, id));
+            let wait = operation.map(|operation| operation.wait_of(&base.world));
+            let wait = wait.unwrap_or(Wait::new(Call::Request));
+            let (context, caller) = (wait.context.or(Some(context)), ShortName::new(caller));
+            Wait { context, caller, ..wait }
+        }
+    }
+
+    /// Returns what the operation waits for, for observers. The call walks lists.
+    pub(crate) fn wait_of(&self, base: &Base) -> Wait {
+        let wait = self.unscoped.wait_of(&base.world);
+        Wait { context: wait.context.or(Some(self.comm.context)), ..wait }
     }
 
     /// Returns what an operation that is over reports, and writes a message that was received

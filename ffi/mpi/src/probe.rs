@@ -2,7 +2,7 @@
 
 use core::ffi::c_int;
 
-use strait::raw::{Matched, RawEndpoint as _};
+use strait::raw::{Matched, RawEndpoint as _, ShortName};
 use strait::{Call, Error, Source, Wait};
 
 use super::comms::Comm;
@@ -11,7 +11,7 @@ use super::operation::{Finished, StartedOperation, source, wanted_tag};
 use super::pack::Elements;
 use super::requests::{FROM_NONE, RequestEntry};
 use super::send::not_started;
-use super::state::{self, Entered};
+use super::state::{self, Entered, Front};
 use super::{complete, errors, helper, recv};
 use crate::abi::{self, Handle};
 use crate::front::operation::MessageArgs;
@@ -46,19 +46,20 @@ fn probe(peer: c_int, tag: c_int, comm: Handle) -> Probe {
 }
 
 /// Looks for a message, and describes it.
-fn find(front: &state::Front, wanted: &ProbeArgs) -> Result<Option<Finished>, Error> {
+fn find(front: &Front, wanted: &ProbeArgs) -> Result<Option<Finished>, Error> {
     let endpoint = wanted.comm.endpoint(&front.world);
     let found = endpoint.iprobe(Source::from(wanted.peer), wanted.tag)?;
     Ok(found.map(|status| Finished::received(&wanted.comm, status)))
 }
 
 /// Looks for a message, and takes it out of matching.
-fn take(front: &state::Front, wanted: &ProbeArgs) -> Result<Option<Matched>, Error> {
+fn take(front: &Front, wanted: &ProbeArgs) -> Result<Option<Matched>, Error> {
     wanted.comm.endpoint(&front.world).try_to_match(wanted.peer, wanted.tag)
 }
 
-fn what(wanted: &ProbeArgs) -> Wait {
-    Wait { tag: Some(wanted.tag), ..Wait::on(Call::Probe, wanted.peer) }
+fn what(wanted: &ProbeArgs, caller: &str) -> Wait {
+    let (tag, context) = (Some(wanted.tag), Some(wanted.comm.context));
+    Wait { tag, context, caller: ShortName::new(caller), ..Wait::on(Call::Probe, wanted.peer) }
 }
 
 /// Ends a probe that failed.
@@ -72,9 +73,13 @@ unsafe extern "C" fn MPI_Probe(peer: c_int, tag: c_int, comm: Handle, status: Po
     match probe(peer, tag, comm) {
         Probe::FromNone => complete::write(status, &Finished::FROM_NONE),
         Probe::Ours(mut front, wanted) => {
-            let found = front.wait(|| what(&wanted), |front| find(front, &wanted).transpose());
+            let what = || what(&wanted, "MPI_Probe");
+            let (peer, tag) = (wanted.peer, wanted.tag);
+            let found = front.wait(what, |front| {
+                wanted.comm.endpoint(&front.world).find_arrived(peer, tag).transpose()
+            });
             match found.unwrap_or_else(Err) {
-                Ok(found) => complete::write(status, &found),
+                Ok(found) => complete::write(status, &Finished::received(&wanted.comm, found)),
                 Err(error) => failed(front, &wanted, &error),
             }
         }
@@ -147,7 +152,11 @@ unsafe extern "C" fn MPI_Mprobe(
                 complete::write(status, &Finished::FROM_NONE)
             }
             Probe::Ours(mut front, wanted) => {
-                let found = front.wait(|| what(&wanted), |front| take(front, &wanted).transpose());
+                let what = || what(&wanted, "MPI_Mprobe");
+                let (peer, tag) = (wanted.peer, wanted.tag);
+                let found = front.wait(what, |front| {
+                    wanted.comm.endpoint(&front.world).match_arrived(peer, tag).transpose()
+                });
                 match found.unwrap_or_else(Err) {
                     Ok(matched) => give(&front, &wanted, matched, message, status),
                     Err(error) => failed(front, &wanted, &error),
@@ -203,7 +212,7 @@ unsafe fn begin(
     elements: Elements,
     message: HandlePtr,
     host: impl Fn() -> c_int,
-) -> Result<(Entered, StartedOperation, MessageArgs), c_int> {
+) -> Result<(Entered, StartedOperation), c_int> {
     // SAFETY: the program passes the place of a message.
     let slot = unsafe { abi::request_slot(*message) };
     let (Some(slot), Some(front)) = (slot, state::enter()) else {
@@ -220,7 +229,7 @@ unsafe fn begin(
     // SAFETY: the program passes the place of a message.
     unsafe { message.write(abi::message_null()) };
     match begun {
-        Ok(operation) => Ok((front, operation, args)),
+        Ok(operation) => Ok((front, operation)),
         Err(error) => {
             // The message goes back, for another receive.
             strait::raw::RawWorld::put_back(&front.world, &matched);
@@ -250,9 +259,10 @@ macro_rules! mrecvs {
                 let host = || host::$host(buffer, count, datatype, message, status);
                 match begin(elements, message, host) {
                     Err(code) => code,
-                    Ok((mut front, operation, args)) => {
+                    Ok((mut front, operation)) => {
                         let comm = Shared::clone(&operation.comm);
-                        let finished = recv::finish(&mut front, &comm, operation, &args);
+                        let caller = stringify!($name);
+                        let finished = recv::finish(&mut front, &comm, operation, caller);
                         drop(front);
                         complete::write(status, &finished);
                         let error = finished.error.as_ref();
@@ -281,7 +291,7 @@ macro_rules! mrecvs {
                 let host = || host::$ihost(buffer, count, datatype, message, request);
                 match begin(elements, message, host) {
                     Err(code) => code,
-                    Ok((front, operation, _)) => {
+                    Ok((front, operation)) => {
                         let comm = operation.comm.handle;
                         let handle = front.requests.add(RequestEntry::One(operation));
                         drop(front);

@@ -3,7 +3,8 @@
 
 use core::ffi::c_int;
 
-use strait::{Error, Wait};
+use strait::raw::{LoopRecord, RawRecords as _};
+use strait::{Call, Error, Wait};
 
 use super::host;
 use super::state::{self, Entered, Front};
@@ -26,6 +27,17 @@ impl Front {
     /// Makes progress once.
     pub(crate) fn poll(&self) -> Result<(), Error> {
         self.world.endpoint().progress()?;
+        self.requests.look_at_orphans(self);
+        Ok(())
+    }
+
+    /// Makes progress once, in a loop that waits for `what`.
+    pub(crate) fn poll_in_loop(
+        &self,
+        record: &mut LoopRecord<'_>,
+        what: impl Fn() -> Wait,
+    ) -> Result<(), Error> {
+        self.world.poll_in_loop(record, what)?;
         self.requests.look_at_orphans(self);
         Ok(())
     }
@@ -65,11 +77,12 @@ impl Entered {
                 found
             });
         }
+        let mut record = front.world.record_of_loop();
         for looks in 0_u32.. {
             if let Some(found) = look(front) {
                 return Ok(found);
             }
-            front.poll()?;
+            front.poll_in_loop(&mut record, &what)?;
             let is_locked = self.guard.take().is_some();
             if looks % OFTEN == 0 {
                 front.poll_host();
@@ -112,7 +125,11 @@ impl Entered {
 /// Waits for the operations of requests that the program freed, and for buffered sends.
 pub(crate) fn end_orphans() {
     let Some(mut front) = state::enter() else { return };
-    let what = || Wait::new(strait::Call::Settle);
+    let this = front.front();
+    let what = || {
+        let wait = this.requests.wait_of_orphans(this);
+        Wait { call: Call::Finalize, ..wait }
+    };
     // Without progress no operation can end.
     let _ = front.wait(what, |front| {
         front.requests.look_at_orphans(front);

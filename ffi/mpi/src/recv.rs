@@ -3,7 +3,6 @@
 use core::ffi::c_int;
 
 use strait::raw::{Part, RawEndpoint as _, RawRequests as _};
-use strait::{Call, Wait};
 
 use super::comms::Comm;
 use super::host::{self, HandlePtr, MpiCount, Pointer};
@@ -12,7 +11,7 @@ use super::pack::{Elements, whole};
 use super::requests::{FROM_NONE, RequestEntry};
 use super::send::{Target, not_started};
 use super::state::{self, Entered, Front};
-use super::{complete, errors};
+use super::{complete, errors, names};
 use crate::abi::{self, Handle};
 use crate::front::shared::Shared;
 
@@ -97,7 +96,7 @@ unsafe fn recv(
         Ok(operation) => operation,
         Err(error) => return not_started(front, target.comm, error),
     };
-    let finished = finish(&mut front, &comm, operation, &args);
+    let finished = finish(&mut front, &comm, operation, names::function(&host));
     drop(front);
     complete::write(status, &finished);
     match &finished.error {
@@ -106,12 +105,12 @@ unsafe fn recv(
     }
 }
 
-/// Waits for a receive.
+/// Waits for a receive in the function `caller`.
 pub(crate) fn finish(
     front: &mut Entered,
     comm: &Shared<Comm>,
     mut operation: StartedOperation,
-    args: &MessageArgs,
+    caller: &'static str,
 ) -> Finished {
     if !operation.unscoped.is_over() {
         if front.guard.is_none()
@@ -122,7 +121,7 @@ pub(crate) fn finish(
         {
             return Finished::received(comm, status);
         }
-        let what = || Wait::on(Call::Recv, source(comm, args.peer).unwrap_or(u32::MAX));
+        let what = operation.describe(front.front(), caller);
         if let Err(error) = front.wait(what, |front| operation.look(front).then_some(())) {
             operation.unscoped.settle(&front.world);
             return Finished { error: Some(error), ..Finished::EMPTY };

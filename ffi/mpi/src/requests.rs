@@ -2,6 +2,8 @@
 
 use core::cell::{Cell, RefCell};
 
+use strait::{Call, Wait};
+
 use super::base::Base;
 use super::operation::{Finished, StartedOperation};
 use super::persistent_request::Persistent;
@@ -106,6 +108,22 @@ impl RequestTable {
         view.unwrap_or(RequestView::Nothing)
     }
 
+    /// Returns what a request waits for, for observers. The call walks lists.
+    pub(crate) fn wait_of(&self, base: &Base, slot: u32) -> Wait {
+        let wait = self.with(slot, |entry| {
+            let operation = match entry {
+                RequestEntry::Free => None,
+                RequestEntry::One(operation) => Some(&*operation),
+                RequestEntry::Pair(pair) => {
+                    pair.iter().rev().find(|operation| !operation.unscoped.is_over())
+                }
+                RequestEntry::Persistent(persistent) => persistent.active().map(|active| &*active),
+            };
+            operation.map(|operation| operation.wait_of(base))
+        });
+        wait.flatten().unwrap_or(Wait::new(Call::Request))
+    }
+
     /// Returns what a request reports that is over.
     pub(crate) fn report(&self, slot: u32) -> Finished {
         match slot {
@@ -165,6 +183,12 @@ impl RequestTable {
         if !self.orphans.borrow().is_empty() {
             self.orphans.borrow_mut().retain_mut(|operation| !operation.look(base));
         }
+    }
+
+    /// Returns what the first orphan waits for, for observers.
+    pub(crate) fn wait_of_orphans(&self, base: &Base) -> Wait {
+        let orphans = self.orphans.borrow();
+        orphans.first().map_or(Wait::new(Call::Request), |operation| operation.wait_of(base))
     }
 
     /// Keeps an operation until it is over. The program has no request for it.

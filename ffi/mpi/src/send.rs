@@ -3,14 +3,13 @@
 use core::ffi::c_int;
 
 use strait::raw::{RawEndpoint as _, SHORT_MAX, SentShort};
-use strait::{Call, Wait};
 
 use super::host::{self, HandlePtr, MpiCount, Pointer};
 use super::operation::{MessageArgs, NotStarted, SendForm, StartedOperation};
 use super::pack::{Elements, whole};
 use super::requests::{RequestEntry, RequestTable};
 use super::state::{self, Entered, Front};
-use super::{complete, errors};
+use super::{complete, errors, names};
 use crate::abi::{self, Handle};
 
 /// Where a message goes.
@@ -79,8 +78,7 @@ unsafe fn send(
         return 0;
     }
     if !operation.unscoped.is_over() {
-        let peer = comm.in_world(target.peer).unwrap_or(0);
-        let what = || Wait::on(Call::Send, peer);
+        let what = operation.describe(front.front(), names::function(&host));
         if let Err(error) = front.wait(what, |front| operation.look(front).then_some(())) {
             operation.unscoped.settle(&front.world);
             drop(front);

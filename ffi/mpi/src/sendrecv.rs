@@ -9,10 +9,9 @@ use super::pack::Elements;
 use super::requests::{FROM_NONE, RequestEntry, RequestTable};
 use super::send::not_started;
 use super::state::{self, Entered};
-use super::{complete, errors, recv};
+use super::{complete, errors, names, recv};
 use crate::abi::{self, Handle};
 use crate::front::shared::Shared;
-use strait::{Call, Wait};
 
 /// The operations of a call that have started. `None`: the peer is `PROC_NULL`.
 struct Halves {
@@ -74,13 +73,14 @@ unsafe fn both(
         Ok(halves) => halves,
         Err(error) => return not_started(front, comm, error),
     };
+    let caller = names::function(&host);
     let finished = match halves.recv {
-        Some(operation) => recv::finish(&mut front, &found, operation, &recv),
+        Some(operation) => recv::finish(&mut front, &found, operation, caller),
         None => Finished::FROM_NONE,
     };
     let mut sent = Ok(());
     if let Some(mut operation) = halves.send {
-        let what = || Wait::new(Call::Send);
+        let what = operation.describe(front.front(), caller);
         sent = front.wait(what, |front| operation.look(front).then_some(()));
         match &sent {
             Ok(()) => sent = operation.finish().error.map_or(Ok(()), Err),

@@ -4,6 +4,8 @@
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 
+use strait::raw::RawRecords as _;
+
 use super::host;
 use super::progress;
 use super::state;
@@ -55,6 +57,9 @@ extern "C" fn delete(
 /// Leaves the world, and ends what the front has open in the host. The host serves all further
 /// calls.
 fn close() {
+    if let Some(front) = state::enter() {
+        front.world.set_caller(|| "MPI_Finalize");
+    }
     progress::end_orphans();
     super::helper::stop_for_ever();
     let Some(front) = state::close() else { return };

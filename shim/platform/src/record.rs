@@ -6,7 +6,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use crate::Rank;
 use crate::observe::monotonic_ns;
 use crate::segment::SegmentMap;
-use strait_core::layout::{RankRecord, UnexpectedSummary, Wait, WaitRecord, Waited};
+use strait_core::layout::{Communicator, RankRecord, UnexpectedSummary, Wait, WaitRecord, Waited};
 
 /// What the ranks of this process record for observers.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -75,6 +75,18 @@ impl<'a> RecordPlace<'a> {
             self.record.details.write(waited.since_ns, &wait, unexpected);
         }
         self.waiting.write(waited);
+    }
+
+    /// Records a communicator of the interface above Strait.
+    pub fn add_communicator(self, communicator: Communicator) {
+        if RecordMode::chosen() != RecordMode::Off {
+            self.record.communicators.add(communicator);
+        }
+    }
+
+    /// Removes a communicator that the interface above Strait has freed.
+    pub fn remove_communicator(self, context: u32) {
+        self.record.communicators.remove(context);
     }
 
     /// Writes what a loop of calls that do not wait is for. The record stays until the next write,

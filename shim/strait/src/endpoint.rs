@@ -349,6 +349,11 @@ impl<'world> Endpoint<'world> {
         let source = source.into().number();
         self.world.await_from(source);
         self.world.poll()?;
+        self.find_arrived(source, tag)
+    }
+
+    /// Does the work of [`crate::raw::RawEndpoint::find_arrived`].
+    pub(crate) fn find_arrived(&self, source: Rank, tag: Tag) -> Result<Option<Status>, Error> {
         Ok(self.world.lock_progress().iprobe(self.pattern(source, tag))?)
     }
 

@@ -207,9 +207,14 @@ impl<'world> Endpoint<'world> {
 
     /// Does the work of [`crate::raw::RawEndpoint::try_to_match`].
     pub(crate) fn try_to_match(&self, source: Rank, tag: Tag) -> Result<Option<Matched>, Error> {
+        self.world().await_from(source);
+        self.world().poll()?;
+        self.match_arrived(source, tag)
+    }
+
+    /// Does the work of [`crate::raw::RawEndpoint::match_arrived`].
+    pub(crate) fn match_arrived(&self, source: Rank, tag: Tag) -> Result<Option<Matched>, Error> {
         let (world, pattern) = (self.world(), self.pattern(source, tag));
-        world.await_from(source);
-        world.poll()?;
         let found = world.lock_progress().improbe(pattern)?;
         Ok(found.map(|(id, status)| Matched { world: world.number(), id, status }))
     }

@@ -18,14 +18,18 @@ pub use crate::rdma_channel::RdmaChannel;
 pub use crate::request::several::wait_for_one_of;
 pub use crate::unscoped::Unscoped;
 
+pub use crate::world::LoopRecord;
+pub use records::RawRecords;
 pub use requests::RawRequests;
 pub use strait_core::buffer::Part;
 pub use strait_core::engine::{LINES_FIRST, ReceivedShort, RequestId, SentShort, Ticket, Ticketed};
 pub use strait_core::handles::{HandleSlot, SlotTable};
+pub use strait_core::layout::{Communicator, ShortName};
 pub use strait_core::matching::ANY_SOURCE;
 pub use strait_core::wire::SHORT_MAX;
 pub use windows::RawWindow;
 
+mod records;
 mod requests;
 mod windows;
 
@@ -190,6 +194,21 @@ pub trait RawEndpoint: sealed::Sealed {
     ///
     /// The errors of [`Endpoint::improbe`].
     fn try_to_match(&self, source: Rank, tag: Tag) -> Result<Option<Matched>, Error>;
+
+    /// Describes a matching message like [`Endpoint::iprobe`], without progress. It serves waits
+    /// whose loop makes progress.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Endpoint::iprobe`].
+    fn find_arrived(&self, source: Rank, tag: Tag) -> Result<Option<Status>, Error>;
+
+    /// Matches a message like [`RawEndpoint::try_to_match`], without progress.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Endpoint::improbe`].
+    fn match_arrived(&self, source: Rank, tag: Tag) -> Result<Option<Matched>, Error>;
 }
 
 impl RawEndpoint for Endpoint<'_> {
@@ -323,6 +342,16 @@ impl RawEndpoint for Endpoint<'_> {
     #[inline(always)]
     fn try_to_match(&self, source: Rank, tag: Tag) -> Result<Option<Matched>, Error> {
         Endpoint::try_to_match(self, source, tag)
+    }
+
+    #[inline(always)]
+    fn find_arrived(&self, source: Rank, tag: Tag) -> Result<Option<Status>, Error> {
+        Endpoint::find_arrived(self, source, tag)
+    }
+
+    #[inline(always)]
+    fn match_arrived(&self, source: Rank, tag: Tag) -> Result<Option<Matched>, Error> {
+        Endpoint::match_arrived(self, source, tag)
     }
 }
 

@@ -47,6 +47,8 @@ mod registrations;
 mod usage;
 mod waiting;
 
+pub use waiting::LoopRecord;
+
 /// Number of ranks that a rank looks at to wake them when it leaves in good order.
 const WOKEN_BY_LEAVING: usize = 16;
 
@@ -82,6 +84,9 @@ pub struct World {
     pub(crate) scratch: Cell<Vec<u8>>,
     /// Warnings of the start that were not taken.
     warnings: RefCell<Vec<Warning>>,
+    /// Returns the name of the function that the program has called, if an interface above this
+    /// one has set it.
+    caller: Cell<Option<fn() -> &'static str>>,
     pub(crate) heap: Arc<Heap>,
     map: Arc<SegmentMap>,
 }
@@ -158,6 +163,7 @@ impl World {
             node,
             spin,
             call_timer: Cell::new(CallTimer::new()),
+            caller: Cell::new(None),
             checked: Cell::new(Some(Instant::now())),
             serves_windows: Cell::new(false),
             idle: None,

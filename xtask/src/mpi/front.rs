@@ -37,8 +37,8 @@ const PYTHON_TESTS: [&str; 6] =
     ["-itest_p2p", "-itest_request", "-itest_msgzero", "-itest_status", "-itest_rma", "-itest_win"];
 
 /// One MPI, as a host of the front.
-struct Host {
-    home: PathBuf,
+pub(super) struct Host {
+    pub(super) home: PathBuf,
     /// What the compiler is called with.
     compile: Vec<String>,
     options: &'static str,
@@ -47,9 +47,7 @@ struct Host {
 
 /// Runs all programs with each host.
 pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
-    let fronts = "build --quiet -p strait-cli -p strait-mpi-mpich -p strait-mpi-standard \
-                  -p strait-mpi-openmpi";
-    shell.cargo(fronts).run()?;
+    build(shell)?;
     stop::all(vec![
         ("MPICH", mpich(shell).and_then(|host| programs(shell, &host, "mpich"))),
         ("MPI-5 ABI", standard(shell).and_then(|host| programs(shell, &host, "standard"))),
@@ -62,6 +60,13 @@ pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
     ])
 }
 
+/// Builds the fronts and the program `strait`.
+pub(super) fn build(shell: &Shell) -> Result<(), Stop> {
+    let fronts = "build --quiet -p strait-cli -p strait-mpi-mpich -p strait-mpi-standard \
+                  -p strait-mpi-openmpi";
+    shell.cargo(fronts).run()
+}
+
 fn all_constants(shell: &Shell) -> Result<(), Stop> {
     stop::all(vec![
         ("MPICH", mpich(shell).and_then(|host| constants(shell, &host, "mpich"))),
@@ -71,14 +76,14 @@ fn all_constants(shell: &Shell) -> Result<(), Stop> {
     ])
 }
 
-fn mpich(shell: &Shell) -> Result<Host, Stop> {
+pub(super) fn mpich(shell: &Shell) -> Result<Host, Stop> {
     let home = home(shell, MPICH.name, MPICH.packages)?;
     let compile = vec![home.join("bin/mpicc").display().to_string()];
     Ok(Host { home, compile, options: "", environment: &[] })
 }
 
 /// MPICH's library with the interface of MPI-5.0.
-fn standard(shell: &Shell) -> Result<Host, Stop> {
+pub(super) fn standard(shell: &Shell) -> Result<Host, Stop> {
     let host = mpich(shell)?;
     let folder = shell.target().join("mpi/standard-include");
     let failed = |error| Stop::io(&folder, &error);
@@ -95,7 +100,7 @@ fn standard(shell: &Shell) -> Result<Host, Stop> {
     Ok(Host { compile, ..host })
 }
 
-fn open_mpi(shell: &Shell) -> Result<Host, Stop> {
+pub(super) fn open_mpi(shell: &Shell) -> Result<Host, Stop> {
     let home = home(shell, "openmpi", OPEN_MPI)?;
     let compile = vec![home.join("bin/mpicc").display().to_string()];
     let environment = &[
@@ -106,7 +111,7 @@ fn open_mpi(shell: &Shell) -> Result<Host, Stop> {
     Ok(Host { home, compile, options: "--oversubscribe --bind-to none", environment })
 }
 
-fn intel(shell: &Shell) -> Result<Host, Stop> {
+pub(super) fn intel(shell: &Shell) -> Result<Host, Stop> {
     let home = home(shell, "intel-devel", &["impi-rt", "impi-devel"])?;
     let (include, library) = (home.join("include"), home.join("lib"));
     let compile = vec![
@@ -120,7 +125,7 @@ fn intel(shell: &Shell) -> Result<Host, Stop> {
 }
 
 /// Returns `strait mpi` with the launcher of a host and its options.
-fn launch<'a>(shell: &'a Shell, host: &Host, options: &str) -> Step<'a> {
+pub(super) fn launch<'a>(shell: &'a Shell, host: &Host, options: &str) -> Step<'a> {
     let strait = shell.target().join("debug/strait");
     let step = shell.step("timeout", &format!("-k 5 {LIMIT}")).arg(strait).arg("mpi");
     let step = step.arg(host.home.join("bin/mpiexec"));
@@ -189,7 +194,7 @@ fn expectations(table: &str) -> Vec<(String, String)> {
 }
 
 /// Compiles a program and returns its path.
-fn compile(shell: &Shell, host: &Host, name: &str, with: &str) -> Result<PathBuf, Stop> {
+pub(super) fn compile(shell: &Shell, host: &Host, name: &str, with: &str) -> Result<PathBuf, Stop> {
     let program = host.home.join(format!("front-{with}-{name}"));
     let (compiler, options) = host.compile.split_first().expect("a compiler");
     // The header of Open MPI makes the compiler warn.

@@ -3,11 +3,13 @@
 //! Which operations are Strait's depends on the communicator alone, so it is the same at all
 //! members. A call with a wrong argument goes to the host, and the host's own check reports it.
 
+use strait::raw::RawRecords as _;
 use strait::{Error, Group};
 
 use super::comms::Comm;
 use super::complete::inside_host;
 use super::errors;
+use super::names::name_of;
 use super::state::{self, Front};
 use super::windows::Waiting;
 use crate::abi::Handle;
@@ -71,6 +73,7 @@ fn call(
 ) -> c_int {
     let Some(front) = state::enter() else { return by_host() };
     let front = Waiting::begin(front);
+    front.world.set_caller(name_of(&by_host));
     let Some(found) = front.comms.find(comm) else {
         drop(front);
         return inside_host(by_host);

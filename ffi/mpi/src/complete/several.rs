@@ -2,6 +2,9 @@
 
 use core::ffi::c_int;
 
+use strait::raw::{LoopRecord, RawRecords as _, ShortName, wait_for_one_of};
+use strait::{Call, Wait};
+
 use super::super::host::{self, HandlePtr, Ints, Pointer};
 use super::super::request_view::RequestView;
 use super::super::requests::DONE;
@@ -40,6 +43,24 @@ impl RequestArray {
     /// Returns the places of the requests.
     fn places(self) -> impl Iterator<Item = (usize, HandlePtr)> {
         (0..self.count).map(move |number| (number, self.place(number)))
+    }
+
+    /// Describes a wait for one of the requests that are not over, for observers.
+    fn wait_of(self, front: &Front, call: Call) -> Wait {
+        let mut of = 0;
+        // SAFETY: the program passes an array of that many requests.
+        let handles = self.places().map(|(_, place)| unsafe { *place });
+        let open: Vec<Wait> = handles
+            .filter(|handle| *handle != abi::request_null())
+            .inspect(|_| of += 1)
+            .filter_map(|handle| match abi::request_slot(handle) {
+                Some(slot) => (front.requests.view(front, slot) == RequestView::Pending)
+                    .then(|| front.requests.wait_of(front, slot)),
+                None => Some(Wait::new(Call::Request)),
+            })
+            .collect();
+        let over = Some((of - (open.len() as u32).min(of), of));
+        Wait { over, ..wait_for_one_of(call, open.into_iter()) }
     }
 
     fn owners(self) -> Owners {
@@ -122,18 +143,54 @@ unsafe fn look_at_hosts(place: HandlePtr, status: Pointer) -> Looked {
     Looked::Ended(Err(code))
 }
 
-/// Makes progress of both between two looks, and lets other threads run after many.
-fn turn(looks: &mut u32) {
+/// Makes progress of both in a test that found nothing.
+fn turn() {
     if let Some(front) = state::enter() {
         // The call that waits for the operation that fails reports it.
         let _ = front.poll();
-        if front.host_open.get() > 0 || looks.is_multiple_of(64) {
-            front.poll_host();
+        front.poll_host();
+    }
+}
+
+/// The looks of a call that waits for one request of an array.
+struct ArrayWait {
+    array: RequestArray,
+    call: Call,
+    caller: &'static str,
+    looks: u32,
+    record: Option<LoopRecord<'static>>,
+}
+
+impl ArrayWait {
+    const fn new(array: RequestArray, call: Call, caller: &'static str) -> Self {
+        Self { array, call, caller, looks: 0, record: None }
+    }
+
+    /// Makes progress of both between two looks, and lets other threads run after many.
+    fn turn(&mut self) {
+        if let Some(front) = state::enter() {
+            let front = front.front();
+            let (array, call, caller) = (self.array, self.call, self.caller);
+            let what = || Wait { caller: ShortName::new(caller), ..array.wait_of(front, call) };
+            let record = self.record.get_or_insert_with(|| front.world.record_of_loop());
+            // The call that waits for the operation that fails reports it.
+            let _ = front.poll_in_loop(record, what);
+            if front.host_open.get() > 0 || self.looks.is_multiple_of(64) {
+                front.poll_host();
+            }
+        }
+        self.looks = self.looks.saturating_add(1);
+        if self.looks > 500 {
+            std::thread::yield_now();
         }
     }
-    *looks = looks.saturating_add(1);
-    if *looks > 500 {
-        std::thread::yield_now();
+}
+
+impl Drop for ArrayWait {
+    fn drop(&mut self) {
+        // The end of the wait is recorded with the lock held.
+        let _front = state::enter();
+        self.record = None;
     }
 }
 
@@ -152,7 +209,10 @@ unsafe extern "C" fn MPI_Waitall(n: c_int, requests: HandlePtr, statuses: Pointe
         let code = unsafe {
             match abi::request_slot(*place) {
                 Some(DONE) => end_done(place, status),
-                Some(slot) => wait_for_ours(place, slot, status),
+                Some(slot) => {
+                    let over = Some((number as u32, array.count as u32));
+                    wait_for_ours(place, slot, status, over)
+                }
                 None => wait_for_other(place, status),
             }
         };
@@ -167,9 +227,14 @@ unsafe extern "C" fn MPI_Waitall(n: c_int, requests: HandlePtr, statuses: Pointe
 }
 
 /// Waits for a request of ours, and returns its code. The error handler is called for all together.
-unsafe fn wait_for_ours(place: HandlePtr, slot: u32, status: Pointer) -> c_int {
+unsafe fn wait_for_ours(
+    place: HandlePtr,
+    slot: u32,
+    status: Pointer,
+    over: Option<(u32, u32)>,
+) -> c_int {
     let Some(mut front) = state::enter() else { return abi::ERR_REQUEST };
-    match wait_for(&mut front, slot) {
+    match wait_for(&mut front, slot, "MPI_Waitall", over) {
         Ok(true) => {
             // SAFETY: the caller passes the place of a request.
             let ended = unsafe { end(&front, slot, place, status) };
@@ -232,7 +297,7 @@ unsafe extern "C" fn MPI_Testall(
             return host::Testall(n, requests, flag, statuses);
         }
         if !all_over(array) {
-            turn(&mut 0);
+            turn();
             if !all_over(array) {
                 flag.write(0);
                 return 0;
@@ -280,7 +345,7 @@ unsafe extern "C" fn MPI_Waitany(
             count_host_end();
             return host::Waitany(n, requests, index, status);
         }
-        let mut looks = 0;
+        let mut wait = ArrayWait::new(array, Call::WaitAny, "MPI_Waitany");
         loop {
             match find_any(array, status) {
                 FoundRequest::At(number, looked) => {
@@ -291,7 +356,7 @@ unsafe extern "C" fn MPI_Waitany(
                     index.write(abi::UNDEFINED);
                     return write_empty(status);
                 }
-                FoundRequest::AllPending => turn(&mut looks),
+                FoundRequest::AllPending => wait.turn(),
             }
         }
     }
@@ -314,7 +379,7 @@ unsafe extern "C" fn MPI_Testany(
         }
         let mut found = find_any(array, status);
         if matches!(found, FoundRequest::AllPending) {
-            turn(&mut 0);
+            turn();
             found = find_any(array, status);
         }
         match found {
@@ -381,14 +446,14 @@ unsafe extern "C" fn MPI_Waitsome(
         }
         // What has arrived ends in one call.
         turn_ours();
-        let mut looks = 0;
+        let mut wait = ArrayWait::new(array, Call::WaitSome, "MPI_Waitsome");
         loop {
             match end_some(array, indices, statuses) {
                 (None, _) => {
                     done.write(abi::UNDEFINED);
                     return 0;
                 }
-                (Some(0), _) => turn(&mut looks),
+                (Some(0), _) => wait.turn(),
                 (Some(count), codes) => {
                     done.write(count as c_int);
                     return in_status(&codes, statuses, count);
@@ -416,7 +481,7 @@ unsafe extern "C" fn MPI_Testsome(
         turn_ours();
         let mut found = end_some(array, indices, statuses);
         if found.0 == Some(0) {
-            turn(&mut 0);
+            turn();
             found = end_some(array, indices, statuses);
         }
         let (count, codes) = found;

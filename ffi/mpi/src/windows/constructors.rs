@@ -8,6 +8,7 @@ use core::cell::Cell;
 use core::ffi::{c_int, c_void};
 use core::ptr::{NonNull, null_mut};
 
+use strait::raw::RawRecords as _;
 use strait::{Error, ErrorKind, Op, Window, WindowBuilder, World};
 
 use super::errors::call;
@@ -74,6 +75,7 @@ unsafe fn make(
     if code != 0 {
         // The other members' carriers have failed, too, so all of them free the window.
         let waiting = Waiting::begin(front);
+        waiting.world.set_caller(|| "MPI_Win_create or _allocate");
         let _ = made.window.free();
         drop(waiting);
         return code;
@@ -97,6 +99,7 @@ fn ours(
     // SAFETY: the front forgets its windows before the world ends.
     let world: &'static World = unsafe { &*core::ptr::from_ref(&front.front().world) };
     let _waiting = Waiting::begin(front);
+    world.set_caller(|| "MPI_Win_create or _allocate");
     let ranks: Vec<u32> = (0..comm.size as c_int).filter_map(|rank| comm.in_world(rank)).collect();
     let group = comm.endpoint(world).group(&ranks).map_err(Error::from)?;
     let window = part(Window::builder(&group))?;
@@ -243,7 +246,8 @@ unsafe extern "C" fn MPI_Win_free(win: HandlePtr) -> c_int {
         front.windows.remove(&found);
         let mut group = found.group;
         crate::front::host::Group_free(&raw mut group);
-        let _waiting = Waiting::begin(front);
+        let waiting = Waiting::begin(front);
+        waiting.world.set_caller(|| "MPI_Win_free");
         // No call uses the window any more. A member that died has not freed it.
         if let Some(found) = found.into_inner() {
             drop(found.window.free());

@@ -2,6 +2,7 @@
 
 use core::ffi::c_int;
 
+use strait::raw::RawRecords as _;
 use strait::{Error, WindowError};
 
 use super::host;
@@ -11,6 +12,7 @@ use super::table::Win;
 use crate::abi::{Handle, windows as abi};
 use crate::front::complete::inside_host;
 use crate::front::errors;
+use crate::front::names::name_of;
 use crate::front::shared::Shared;
 use crate::front::state::{self, Front};
 
@@ -63,6 +65,11 @@ pub(crate) fn call(
     act: impl FnOnce(&Front, &Shared<Win>) -> Result<(), WindowRefusal>,
     by_host: impl Fn() -> c_int,
 ) -> c_int {
+    let name = name_of(&by_host);
+    let act = |front: &Front, found: &Shared<Win>| {
+        front.world.set_caller(name);
+        act(front, found)
+    };
     let done = match state::unlocked() {
         Some(front) => front.windows.find(win).map(|found| act(front, &found)),
         None => call_locked(win, act),

@@ -40,7 +40,7 @@ fn of_receive(view: &JobView, rank: u32, receive: RequestWait) -> Vec<String> {
         view.ranks[rank as usize].seen.unexpected.heads.into_iter().flatten().collect();
     let (Some(peer), Some(tag)) = (receive.peer, receive.tag) else { return Vec::new() };
     let wanted = wanted(peer, tag);
-    let near = heads.iter().filter_map(|head| near_miss(rank, &receive, head, &wanted));
+    let near = heads.iter().filter_map(|head| near_miss(view, rank, &receive, head, &wanted));
     let mut clues: Vec<String> = near.collect();
     if clues.is_empty() && peer != ANY_SOURCE {
         clues.extend(of_traffic(view, rank, peer));
@@ -58,6 +58,7 @@ fn wanted(peer: u32, tag: u32) -> String {
 /// Describes a message that no receive has taken and that differs in one respect from the one that
 /// is waited for.
 fn near_miss(
+    view: &JobView,
     rank: u32,
     receive: &RequestWait,
     head: &UnexpectedHead,
@@ -77,7 +78,8 @@ fn near_miss(
             format!("rank {source} has sent that tag, {times}: is the source right?")
         }
         (true, true, false) => format!(
-            "rank {source} has sent that in context {context}, {times}: is the communicator right?"
+            "rank {source} has sent that in {}, {times}: is the communicator right?",
+            view.context_words(rank, context)
         ),
         (false, false, true) => format!("rank {source} has sent tag {tag}, {times}"),
         _ => return None,

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use serde_json::{Value, json};
 use strait::observe::ThreadView;
-use strait_core::layout::{Call, SendState};
+use strait_core::layout::{Call, Communicator, SendState};
 
 use super::clues::clues;
 use super::graph::{Activity, WaitCause};
@@ -239,7 +239,7 @@ fn line(view: &JobView, rank: u32) -> String {
     let what = match activity {
         Activity::Waits { wait, since_ns } => {
             let moved = if *is_still { "" } else { " (it moved between the two looks)" };
-            format!("waits in {wait}; for {:.1?}{moved}", ago(*since_ns))
+            format!("waits in {}; for {:.1?}{moved}", view.wait_words(rank, wait), ago(*since_ns))
         }
         Activity::Computes => match seen.waited {
             Ok(Some(waited)) => {
@@ -323,6 +323,8 @@ fn json_rank(view: &JobView, rank: &SeenRank) -> Value {
             wait.requests.iter().flatten().map(ToString::to_string).collect();
         value["wait"] = json!({
             "call": wait.call.words(),
+            "function": wait.caller.map(|name| name.to_string()),
+            "communicator": communicator(view, seen.rank, wait.context),
             "peer": wait.peer,
             "tag": wait.tag,
             "context": wait.context,
@@ -337,6 +339,16 @@ fn json_rank(view: &JobView, rank: &SeenRank) -> Value {
         });
     }
     value
+}
+
+/// Returns the communicator of a wait, if an interface above Strait has told it.
+fn communicator(view: &JobView, rank: u32, context: Option<u32>) -> Value {
+    match view.communicators.get(&(rank, context.unwrap_or(u32::MAX))) {
+        Some(Communicator { rank, size, name, .. }) => {
+            json!({ "name": name.map(|name| name.to_string()), "rank": rank, "size": size })
+        }
+        None => Value::Null,
+    }
 }
 
 const fn state_of(activity: Activity) -> &'static str {

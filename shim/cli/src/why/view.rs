@@ -1,11 +1,12 @@
 //! A job as two looks show it.
 
+use core::fmt::Write as _;
 use std::collections::BTreeMap;
 
 use strait::observe::{
     ObservedJob, ObservedRank, ProcessState, ThreadView, look_at_threads, monotonic_ns,
 };
-use strait_core::layout::{Call, Life, Waited};
+use strait_core::layout::{Call, Communicator, Life, Wait, Waited};
 
 use super::graph::{Activity, Judgement, judge};
 
@@ -31,6 +32,8 @@ pub(crate) struct JobView {
     pub(crate) now_ns: u64,
     /// Packets that a rank has received from another one, behind those that this has sent to it.
     pub(crate) traffic: BTreeMap<(u32, u32), (u64, u64)>,
+    /// Communicators of a rank, by rank and context.
+    pub(crate) communicators: BTreeMap<(u32, u32), Communicator>,
 }
 
 impl JobView {
@@ -38,6 +41,10 @@ impl JobView {
     pub(crate) fn new(job: &ObservedJob, first: &[ObservedRank], second: &[ObservedRank]) -> Self {
         let mut view = Self::of(job.id(), job.nodes(), first, second);
         view.traffic = traffic(job, second);
+        for rank in second.iter().map(|seen| seen.rank) {
+            let all = job.communicators(rank).into_iter();
+            view.communicators.extend(all.map(|found| ((rank, found.context), found)));
+        }
         for (rank, _) in &view.judgement.slow {
             let rank = &mut view.ranks[*rank as usize];
             rank.threads = look_at_threads(rank.seen.pid);
@@ -53,6 +60,32 @@ impl JobView {
     /// Returns what each rank does.
     pub(crate) fn activities(&self) -> Vec<Activity> {
         self.ranks.iter().map(|rank| rank.activity).collect()
+    }
+
+    /// Returns the words about a wait of a rank, with the names that the program knows.
+    pub(crate) fn wait_words(&self, rank: u32, wait: &Wait) -> String {
+        let name = |context| self.communicators.get(&(rank, context))?.name;
+        let mut words = wait.named(&name).to_string();
+        let own = wait.context.and_then(|context| self.communicators.get(&(rank, context)));
+        // Ranks of a communicator are said where they are not those of the job.
+        let other = own.filter(|own| own.rank != rank || own.size as usize != self.ranks.len());
+        if let Some(own) = other {
+            let _ = write!(words, "; there it is rank {} of {}", own.rank, own.size);
+            let peer = wait.peer.and_then(|peer| self.communicators.get(&(peer, own.context)));
+            if let Some(peer) = peer {
+                let _ =
+                    write!(words, ", and rank {} is rank {}", wait.peer.unwrap_or(0), peer.rank);
+            }
+        }
+        words
+    }
+
+    /// Returns the words about a context: the communicator of `rank`, or the number.
+    pub(crate) fn context_words(&self, rank: u32, context: u32) -> String {
+        match self.communicators.get(&(rank, context)).and_then(|found| found.name) {
+            Some(name) => format!("communicator {name}"),
+            None => format!("context {context}"),
+        }
     }
 
     fn of(id: u64, nodes: usize, first: &[ObservedRank], second: &[ObservedRank]) -> Self {
@@ -72,8 +105,8 @@ impl JobView {
             .map(|rank| if is_sure(rank) { rank.activity } else { Activity::Computes })
             .collect();
         let judgement = judge(&activities);
-        let traffic = BTreeMap::new();
-        Self { id, nodes, ranks, judgement, now_ns: monotonic_ns(), traffic }
+        let (traffic, communicators) = Default::default();
+        Self { id, nodes, ranks, judgement, now_ns: monotonic_ns(), traffic, communicators }
     }
 }
 

@@ -7,7 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt as _;
 
-use strait_core::layout::{Count, Event, Life, Truncation, UnexpectedSummary, Unreadable, Waited};
+use strait_core::layout::{
+    Communicator, Count, Event, Life, Truncation, UnexpectedSummary, Unreadable, Waited,
+};
 
 use super::threads::threads_of;
 use crate::Rank;
@@ -214,6 +216,13 @@ impl ObservedJob {
         let Some((_, map)) = place else { return 0 };
         let latest = map.packets_in_lines(rank, peer)[usize::from(rank > peer)];
         latest.max(map.view().counters(rank, peer).get(Count::PacketsOut))
+    }
+
+    /// Returns the communicators of a rank, if an interface above Strait has told them.
+    #[must_use]
+    pub fn communicators(&self, rank: Rank) -> Vec<Communicator> {
+        let place = self.place_of(rank);
+        place.map_or(Vec::new(), |(_, map)| map.rank_record(rank).communicators.iter().collect())
     }
 
     /// Returns the last events of a rank, the oldest first. There are none unless the rank records

@@ -1,7 +1,9 @@
 //! The wait loop of a world, which also learns of ranks that died or left.
 
+use core::fmt;
+
 use strait_core::engine::{Outcome, Owner, RequestId, Status};
-use strait_core::layout::{Call, EventKind, Life, Liveness, UnexpectedSummary, Wait};
+use strait_core::layout::{Call, EventKind, Life, Liveness, ShortName, UnexpectedSummary, Wait};
 use strait_core::sync::{finish_look, spin_hint};
 use strait_core::wire::Key;
 use strait_platform::backoff::{Backoff, Next, POLLS_PER_PROGRESS, POLLS_PER_QUEUE};
@@ -47,7 +49,8 @@ impl<'a> RecordedWait<'a> {
     }
 
     #[cold]
-    fn renew(&mut self, wait: Wait, turns: u64) {
+    fn renew(&mut self, mut wait: Wait, turns: u64) {
+        wait.caller = wait.caller.or_else(|| self.world.caller_name());
         let unexpected = self.world.tell_observers(wait.peer);
         if self.recorder.renew(wait, turns, &unexpected) {
             self.world.note_wait(EventKind::WaitBegan, wait);
@@ -64,12 +67,28 @@ impl Drop for RecordedWait<'_> {
 }
 
 /// The wait record of a loop that makes progress itself.
-pub(crate) struct LoopRecord<'a> {
+pub struct LoopRecord<'a> {
     record: RecordedWait<'a>,
     turns: u64,
 }
 
+impl fmt::Debug for LoopRecord<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LoopRecord").field("turns", &self.turns).finish_non_exhaustive()
+    }
+}
+
 impl World {
+    /// Sets the function that the program has called, for the record of waits.
+    #[inline(always)]
+    pub(crate) fn set_caller(&self, name: fn() -> &'static str) {
+        self.caller.set(Some(name));
+    }
+
+    fn caller_name(&self) -> Option<ShortName> {
+        ShortName::new(self.caller.get()?())
+    }
+
     /// Makes progress for a call that does not wait. A program with only such calls learns of
     /// deaths here.
     pub(crate) fn poll(&self) -> Result<(), Error> {
