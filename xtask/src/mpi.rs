@@ -138,11 +138,17 @@ pub(crate) fn mpich(shell: &Shell, program: &str) -> Result<(PathBuf, PathBuf), 
 
 /// Compiles a test program and returns its path.
 fn compile(shell: &Shell, mpi: &Mpi, home: &Path, name: &str) -> Result<PathBuf, Stop> {
+    compile_from(shell, mpi, home, &format!("ffi/ofi/tests/{name}.c"))
+}
+
+/// Compiles the test program in this file and returns its path.
+fn compile_from(shell: &Shell, mpi: &Mpi, home: &Path, source: &str) -> Result<PathBuf, Stop> {
     let compiler = MPIS.iter().find(|other| other.name == mpi.compiler).unwrap_or(&MPICH);
     let tools = self::home(shell, compiler.name, compiler.packages)?;
-    let program = home.join(name);
+    let source = shell.root().join(source);
+    let program = home.join(source.file_stem().unwrap_or_default());
     let compile = shell.step(tools.join("bin/mpicc"), "-O1 -o").arg(&program);
-    compile.arg(shell.root().join(format!("ffi/ofi/tests/{name}.c"))).output()?;
+    compile.arg(source).output()?;
     Ok(program)
 }
 

@@ -162,6 +162,14 @@ pub fn cpus() -> Result<usize, EnvError> {
     Ok(CPUS.read(|&cpus: &usize| cpus > 0)?.unwrap_or_else(crate::topology::allowed_cpu_count))
 }
 
+/// Returns the rank that a launcher has given this process, and the number of ranks, if it says
+/// them: by PMI-1, or as Open MPI's launchers do.
+pub(crate) fn place_by_launcher() -> Option<(u32, u32)> {
+    let names = [(PMI_RANK.name, PMI_SIZE.name), ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE")];
+    let number = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok();
+    names.into_iter().find_map(|(rank, size)| number(rank).zip(number(size)))
+}
+
 /// Returns the number of virtual nodes into which another MPI's job on one host divides.
 ///
 /// # Errors

@@ -77,6 +77,18 @@ impl<'a> RecordPlace<'a> {
         self.waiting.write(waited);
     }
 
+    /// Writes that a wait which began at `since_ns` goes on, after this number of checks.
+    pub fn write_again(
+        self,
+        wait: Wait,
+        since_ns: u64,
+        checks: u64,
+        unexpected: &UnexpectedSummary,
+    ) {
+        let latest_ns = monotonic_ns();
+        self.write(&Waited { wait: Some(wait), since_ns, latest_ns, turns: checks }, unexpected);
+    }
+
     /// Records a communicator of the interface above Strait.
     pub fn add_communicator(self, communicator: Communicator) {
         if RecordMode::chosen() != RecordMode::Off {

@@ -14,7 +14,7 @@ use strait_core::engine::{
     Sent, StartError, Status, Want,
 };
 use strait_core::hca::{Access, Region};
-use strait_core::layout::Life;
+use strait_core::layout::{Life, UnexpectedSummary, Wait};
 use strait_core::matching::Pattern;
 use strait_core::rndv::Rendezvous;
 use strait_core::wire::Key;
@@ -29,7 +29,7 @@ mod regions;
 mod unexpected;
 
 use crate::network::{self, ConnectionListener, RemotePeers};
-use crate::world::World;
+use crate::world::{IdleWait, World};
 use crate::{Error, NetworkError, Warning, env};
 use regions::PortRegions;
 pub use regions::{REGIONS_MAX, RegionError, RegionKey};
@@ -51,6 +51,19 @@ pub struct Port {
     /// The remote peers, until there is a network.
     pending_peers: RefCell<Option<RemotePeers>>,
     looks: Cell<u32>,
+    /// The wait that was recorded last.
+    idle: Cell<Option<IdleWait>>,
+}
+
+/// What a process waits for, as far as its operations tell.
+#[derive(Clone, Copy, Debug)]
+pub struct PortWait {
+    /// The wait.
+    pub wait: Wait,
+    /// The messages that no receive has taken.
+    pub unexpected: UnexpectedSummary,
+    /// Number of accesses to the memory of other processes so far, which move no packets.
+    pub accesses: u64,
 }
 
 impl Port {
@@ -85,7 +98,15 @@ impl Port {
         let peers =
             RemotePeers::of_unknown_peers(config, listener, Arc::clone(universe.directory()));
         let pending_peers = RefCell::new(Some(peers));
-        Ok(Self { world, peer_address, regions, cpus, pending_peers, looks: Cell::new(0) })
+        Ok(Self {
+            world,
+            peer_address,
+            regions,
+            cpus,
+            pending_peers,
+            looks: Cell::new(0),
+            idle: Cell::new(None),
+        })
     }
 
     /// Returns the port's rank in its universe.
@@ -337,6 +358,24 @@ impl Port {
     pub fn poll(&self) -> Result<(), Error> {
         self.attend()?;
         self.world.poll()
+    }
+
+    /// Makes progress like [`Port::poll`], for a caller that does not say what it waits for.
+    /// `what` says so as far as the operations of this port tell. It is called seldom, and serves
+    /// observers.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Port::poll`].
+    pub fn poll_in_wait(&self, what: impl Fn() -> Option<PortWait>) -> Result<(), Error> {
+        self.attend()?;
+        self.world.poll_in_wait(&self.idle, what)
+    }
+
+    /// Returns whether processes of other universes may send messages.
+    #[must_use]
+    pub fn has_network(&self) -> bool {
+        self.pending_peers.borrow().is_none()
     }
 
     /// Returns how `rank` ended, if it is gone.

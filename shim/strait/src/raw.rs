@@ -195,8 +195,8 @@ pub trait RawEndpoint: sealed::Sealed {
     /// The errors of [`Endpoint::improbe`].
     fn try_to_match(&self, source: Rank, tag: Tag) -> Result<Option<Matched>, Error>;
 
-    /// Describes a matching message like [`Endpoint::iprobe`], without progress. It serves waits
-    /// whose loop makes progress.
+    /// Describes a matching message like [`Endpoint::iprobe`], without progress. It is for
+    /// loops that make progress themselves.
     ///
     /// # Errors
     ///

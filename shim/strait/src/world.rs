@@ -37,6 +37,7 @@ use number::WorldNumber;
 
 pub(crate) mod builder;
 pub(crate) mod groups;
+mod idle;
 mod in_process;
 mod job;
 mod line_room;
@@ -47,6 +48,7 @@ mod registrations;
 mod usage;
 mod waiting;
 
+pub(crate) use idle::IdleWait;
 pub use waiting::LoopRecord;
 
 /// Number of ranks that a rank looks at to wake them when it leaves in good order.

@@ -42,6 +42,11 @@ fn read_garbage(input: &mut Unstructured<'_>, arena: &Arena) -> Result<()> {
         }
     }
     assert!(record.events.iter().count() < EVENTS);
+    for communicator in record.communicators.iter() {
+        assert!(communicator.size > 0);
+        let name = communicator.name.map_or_else(String::new, |name| name.to_string());
+        assert!(!name.contains(char::is_control), "{name:?}");
+    }
     if let Some(found) = record.faults.read() {
         assert!(found.message > found.buffer);
     }

@@ -44,6 +44,15 @@ impl Deliveries {
         self.numbered.insert((rank, number.into()), op);
     }
 
+    /// Returns all sends with their destinations, in no order.
+    pub(super) fn sends(&self) -> impl Iterator<Item = (u32, &SendOp)> {
+        let marked = self
+            .queues
+            .iter()
+            .flat_map(|(rank, queue)| queue.iter().map(move |(_, op)| (*rank, op)));
+        marked.chain(self.numbered.iter().map(|((rank, _), op)| (*rank, op)))
+    }
+
     /// Removes the send to `rank` with this number.
     pub(super) fn take_numbered(&mut self, rank: u32, number: u64) -> Option<SendOp> {
         self.numbered.remove(&(rank, number))

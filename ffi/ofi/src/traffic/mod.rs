@@ -24,6 +24,7 @@ mod receive;
 mod remote;
 mod send;
 mod send_op;
+mod waits;
 
 use core::ffi::c_void;
 use std::collections::VecDeque;
@@ -80,6 +81,8 @@ pub(crate) struct Traffic {
     answer: Box<[u8]>,
     /// Number of consecutive calls that took messages.
     busy: u32,
+    /// Number of accesses to memory of other processes of this universe.
+    accesses: u64,
     /// Number of calls of Strait's progress.
     works: u32,
     backoff: CallBackoff,
@@ -132,6 +135,7 @@ impl Traffic {
             request: vec![0; atomic_op::REQUEST_MAX].into(),
             answer: vec![0; atomic_op::ANSWER_MAX].into(),
             busy: 0,
+            accesses: 0,
             works: 0,
             backoff,
             min_multi: 64,

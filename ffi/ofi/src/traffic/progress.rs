@@ -100,7 +100,7 @@ impl Traffic {
     fn work(&mut self) {
         // A lack of memory is temporary. Damage shows in operations that do not end, and in the
         // deaths of peers.
-        let _ = self.port.poll();
+        let _ = self.port.poll_in_wait(|| self.waits());
         self.drain();
         if !self.deliveries.has_no_mark() {
             self.see_taken();

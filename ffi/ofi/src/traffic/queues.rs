@@ -140,6 +140,19 @@ impl ClassQueues {
         }
     }
 
+    /// Returns the patterns of the receives for one message, the oldest first.
+    pub(super) fn receives(&self) -> impl Iterator<Item = MaskedPattern> {
+        let is_for_many =
+            |handle: &u32| self.others.get(handle).is_some_and(|receive| receive.multi.is_some());
+        let receives = self.posted.patterns();
+        receives.filter(move |(handle, ..)| !is_for_many(handle)).map(|(_, pattern, _)| pattern)
+    }
+
+    /// Returns the messages that wait for receives, with their lengths in bytes.
+    pub(super) fn messages(&self) -> impl Iterator<Item = (MaskedEnvelope, usize)> {
+        self.unexpected.iter().map(|found| (found.envelope, found.message.length()))
+    }
+
     /// Withdraws a receive for which `is_it` returns true.
     pub(super) fn withdraw(
         &mut self,

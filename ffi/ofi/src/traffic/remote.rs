@@ -26,6 +26,7 @@ impl Traffic {
             return self.access_far(access, buffer);
         }
         let done = self.copy(access, buffer);
+        self.accesses = self.accesses.wrapping_add(1);
         self.accessed(&access, buffer.length(), done.err());
         0
     }

@@ -57,6 +57,7 @@ pub use share::{peer_process, share};
 pub use start::{JobStart, Launcher};
 pub use store::InProcess;
 pub use store::{KeyValueStore, StoreError};
+pub(crate) use universe::UNIVERSE_FILE;
 pub use universe::{HEAP_BYTES, Universe};
 
 pub use crate::segment::{SegmentError, nonce};

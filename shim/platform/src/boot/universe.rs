@@ -163,12 +163,19 @@ impl Universe {
         })
     }
 
-    /// Claims the first rank that no process has or had. Returns `None` when there is none.
+    /// Claims the rank that the launcher has given this process, so that observers show the numbers
+    /// that the user knows. If that was claimed before, claims one that the launcher has given no
+    /// process, or at last any. Returns `None` when there is none.
     fn claim_unborn(&self) -> Result<Option<Rank>, BootError> {
         let segment = self.map.view();
         let _lock = FileLock::take(&self.map)?;
         let is_unborn = |rank: &Rank| segment.rank_block(*rank).liveness.state() == Life::Unborn;
-        let Some(rank) = (0..segment.ranks()).find(is_unborn) else { return Ok(None) };
+        let (given, of) = env::place_by_launcher().unzip();
+        let others = of.unwrap_or(0)..segment.ranks();
+        let mut choices = given.into_iter().chain(others).chain(0..segment.ranks());
+        let Some(rank) = choices.find(|rank| *rank < segment.ranks() && is_unborn(rank)) else {
+            return Ok(None);
+        };
         self.map.back_own(rank).map_err(BootError::Segment)?;
         liveness::attach_self(&segment.rank_block(rank).liveness);
         Ok(Some(rank))
@@ -271,9 +278,12 @@ fn begin(name: &str, nonce: u64, room: u32) -> Result<SegmentMap, segment::Segme
     SegmentMap::create_for(file, config, nonce, core::iter::empty())
 }
 
+/// The beginning of the names of universes' files.
+pub(crate) const UNIVERSE_FILE: &str = "strait-universe-";
+
 /// Returns the name of the segment's file among the open files of its process.
 fn file_name(key: &str, nonce: u64) -> String {
-    format!("strait-universe-{key}-{nonce:016x}")
+    format!("{UNIVERSE_FILE}{key}-{nonce:016x}")
 }
 
 /// Returns a short name of hexadecimal digits for a name of any length and any characters.

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::MetadataExt as _;
 
 use strait_core::layout::{
@@ -13,6 +14,7 @@ use strait_core::layout::{
 
 use super::threads::threads_of;
 use crate::Rank;
+use crate::boot::UNIVERSE_FILE;
 use crate::liveness::{namespace, start_time};
 use crate::segment::SegmentMap;
 
@@ -21,6 +23,8 @@ use crate::segment::SegmentMap;
 pub struct ObservedJob {
     id: u64,
     nodes: Vec<SegmentMap>,
+    /// Whether its ranks come and go. Places that no process has had are then no ranks.
+    is_universe: bool,
 }
 
 /// What an observer sees of one rank.
@@ -107,13 +111,21 @@ pub fn refusals(process: u32) -> Vec<String> {
 
 /// Maps each segment that one of these processes has open, once.
 fn gather(processes: impl Iterator<Item = u32>) -> Vec<ObservedJob> {
-    let mut jobs = BTreeMap::<u64, Vec<SegmentMap>>::new();
+    let mut jobs = BTreeMap::<u64, ObservedJob>::new();
     for file in open_files(processes) {
+        let is_universe = is_of_universe(&file);
         if let Ok((id, map)) = SegmentMap::observe(file) {
-            jobs.entry(id).or_default().push(map);
+            let new = ObservedJob { id, nodes: Vec::new(), is_universe };
+            jobs.entry(id).or_insert(new).nodes.push(map);
         }
     }
-    jobs.into_iter().map(|(id, nodes)| ObservedJob { id, nodes }).collect()
+    jobs.into_values().collect()
+}
+
+/// Returns whether an anonymous file has the name of a universe's segment.
+fn is_of_universe(file: &File) -> bool {
+    let link = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()));
+    link.is_ok_and(|name| name.to_string_lossy().contains(UNIVERSE_FILE))
 }
 
 /// Opens each anonymous file that one of these processes has open, once.
@@ -143,7 +155,12 @@ impl ObservedJob {
     #[must_use]
     pub fn look(&self) -> Vec<ObservedRank> {
         let ranks = self.nodes.iter().map(SegmentMap::ranks).max().unwrap_or(0);
-        (0..ranks).map(|rank| self.look_at(rank)).collect()
+        let mut ranks: Vec<_> = (0..ranks).map(|rank| self.look_at(rank)).collect();
+        let is_empty = |rank: &ObservedRank| rank.life == Life::Unborn;
+        while self.is_universe && ranks.last().is_some_and(is_empty) {
+            ranks.pop();
+        }
+        ranks
     }
 
     fn look_at(&self, rank: Rank) -> ObservedRank {

@@ -1,4 +1,4 @@
-//! What interfaces of other languages leave for observers: names that their users know.
+//! What interfaces of other languages leave for observers: names that users know.
 
 use strait_core::layout::{Communicator, Wait};
 
@@ -17,7 +17,7 @@ pub trait RawRecords: sealed::Sealed {
     /// Removes a communicator from the record.
     fn remove_communicator(&self, context: u32);
 
-    /// Returns the record of a wait whose loop calls [`RawRecords::poll_in_loop`].
+    /// Returns the record of a loop that calls [`RawRecords::poll_in_loop`].
     fn record_of_loop(&self) -> LoopRecord<'_>;
 
     /// Makes progress, and records now and then that this rank waits for `what`. `record` lasts as

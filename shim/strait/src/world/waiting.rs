@@ -130,7 +130,7 @@ impl World {
 
     /// Copies the engine's counters to the segment, and describes the messages that no receive has
     /// taken: those of the rank that is waited for first.
-    fn tell_observers(&self, awaited: Option<u32>) -> UnexpectedSummary {
+    pub(super) fn tell_observers(&self, awaited: Option<u32>) -> UnexpectedSummary {
         let engine = self.lock_progress();
         engine.publish_counts();
         engine.unexpected_summary(awaited)
@@ -146,7 +146,7 @@ impl World {
 
     /// Makes progress. When it is time to look for ranks that have died, it calls `write` with
     /// what this rank waits for, and looks.
-    fn progress_and_check(
+    pub(super) fn progress_and_check(
         &self,
         what: impl Fn() -> Wait,
         write: impl FnOnce(Wait),

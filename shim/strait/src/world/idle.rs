@@ -1,0 +1,63 @@
+//! The record of a caller that polls and does not say what it waits for.
+
+use core::cell::Cell;
+
+use strait_core::layout::{Call, Count, PairCounters, Wait};
+use strait_platform::observe::monotonic_ns;
+
+use super::World;
+use crate::Error;
+use crate::port::PortWait;
+
+/// A wait that is recorded because nothing has moved between two checks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct IdleWait {
+    wait: Wait,
+    /// Number of packets and of other movements when it began.
+    moved: u64,
+    since_ns: u64,
+    /// Number of checks since then.
+    checks: u64,
+}
+
+impl World {
+    /// Makes progress like [`World::poll`], and records now and then what the caller may wait for.
+    /// It counts as a wait from the second check on at which `what` returns the same and nothing
+    /// has moved.
+    pub(crate) fn poll_in_wait(
+        &self,
+        idle: &Cell<Option<IdleWait>>,
+        what: impl Fn() -> Option<PortWait>,
+    ) -> Result<(), Error> {
+        self.progress_and_check(
+            || Wait::new(Call::Test),
+            |polls| {
+                let unexpected = self.tell_observers(None);
+                let Some(PortWait { wait, unexpected, accesses }) = what() else {
+                    idle.set(None);
+                    return self.record_place().write_once(polls, &unexpected);
+                };
+                let moved = self.packets().wrapping_add(accesses);
+                let same = |it: &IdleWait| it.wait == wait && it.moved == moved;
+                let next = match idle.get().filter(same) {
+                    Some(before) => IdleWait { checks: before.checks + 1, ..before },
+                    None => IdleWait { wait, moved, since_ns: monotonic_ns(), checks: 0 },
+                };
+                idle.set(Some(next));
+                let IdleWait { wait, since_ns, checks, .. } = next;
+                self.record_place().write_again(wait, since_ns, checks, &unexpected);
+            },
+        )
+    }
+
+    /// Returns the number of packets that this rank has sent and received on its node, as it was
+    /// published last.
+    fn packets(&self) -> u64 {
+        let segment = self.segment();
+        let peers = (0..segment.ranks()).map(|peer| segment.counters(self.rank, peer));
+        let both = |count: &PairCounters| {
+            count.get(Count::PacketsOut).wrapping_add(count.get(Count::PacketsIn))
+        };
+        peers.map(both).fold(0, u64::wrapping_add)
+    }
+}
