@@ -5,12 +5,14 @@
 
 mod clues;
 pub(crate) mod graph;
+mod merge;
 mod report;
 pub(crate) mod view;
 
 use core::error::Error;
 use core::time::Duration;
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::thread;
 
@@ -37,6 +39,9 @@ pub(crate) struct Why {
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     looks: u32,
+    /// Judge the reports that this command has printed on several hosts with --json
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["job", "pid", "dot"])]
+    merge: Vec<PathBuf>,
     /// Print one JSON object for each job
     #[arg(long, conflicts_with = "dot")]
     json: bool,
@@ -51,6 +56,13 @@ pub(crate) fn parse_id(word: &str) -> Result<u64, core::num::ParseIntError> {
 
 impl Why {
     pub(crate) fn execute(&self) -> Result<ExitCode, Box<dyn Error>> {
+        if !self.merge.is_empty() {
+            for job in merge::merge(&self.merge)? {
+                let text = if self.json { job.json().to_string() } else { job.text() };
+                say(&text)?;
+            }
+            return Ok(ExitCode::SUCCESS);
+        }
         let jobs = self.jobs();
         if jobs.is_empty() {
             complain(self.absence());

@@ -2,14 +2,15 @@
 
 use core::fmt::Write as _;
 use core::time::Duration;
+use std::time::SystemTime;
 
 use serde_json::{Value, json};
-use strait::observe::ThreadView;
+use strait::observe::{ObservedRank, ThreadView};
 use strait_core::layout::{Call, Communicator, SendState};
 
 use super::clues::clues;
 use super::graph::{Activity, WaitCause};
-use super::view::{JobView, SeenRank};
+use super::view::{JobView, SeenRank, is_sure};
 
 /// Returns the text about a job.
 pub(crate) fn text(view: &JobView) -> String {
@@ -56,7 +57,7 @@ fn unread(view: &JobView) -> Option<String> {
     (!unseen.is_empty()).then(|| {
         format!(
             "not read: {}, with no process here: on another host, or not started yet; run \
-             strait why on the other hosts, too",
+             strait why --json on each host, and strait why --merge with the reports",
             list(&unseen)
         )
     })
@@ -232,11 +233,25 @@ pub(super) fn list(ranks: &[u32]) -> String {
     }
 }
 
+/// A rank that waits and gives no sign of life for longer than this may compute.
+const SILENCE: Duration = Duration::from_secs(1);
+
+/// Returns the time since a rank's last sign of life in a wait.
+fn silence(view: &JobView, rank: &ObservedRank) -> Duration {
+    let latest_ns = rank.waited.ok().flatten().map_or(view.now_ns, |waited| waited.latest_ns);
+    Duration::from_nanos(view.now_ns.saturating_sub(latest_ns))
+}
+
 /// Returns what a rank does, in one line.
 fn line(view: &JobView, rank: u32) -> String {
     let SeenRank { seen, activity, is_still, .. } = &view.ranks[rank as usize];
     let ago = |since_ns: u64| Duration::from_nanos(view.now_ns.saturating_sub(since_ns));
     let what = match activity {
+        Activity::Waits { wait, .. } if !is_still && silence(view, seen) > SILENCE => format!(
+            "computes or has no processor: its last sign of life was {:.1?} ago, in {}",
+            silence(view, seen),
+            view.wait_words(rank, wait)
+        ),
         Activity::Waits { wait, since_ns } => {
             let moved = if *is_still { "" } else { " (it moved between the two looks)" };
             format!("waits in {}; for {:.1?}{moved}", view.wait_words(rank, wait), ago(*since_ns))
@@ -293,6 +308,7 @@ pub(super) fn json(view: &JobView) -> Value {
     json!({
         "job": format!("{:x}", view.id),
         "nodes": view.nodes,
+        "taken": taken(),
         "state": state(view),
         "ranks": ranks,
         "stuck": stuck,
@@ -302,6 +318,12 @@ pub(super) fn json(view: &JobView) -> Value {
     })
 }
 
+/// Returns the time of this host's clock in seconds, by which reports of hosts are compared.
+fn taken() -> f64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    now.map_or(0.0, |now| now.as_secs_f64())
+}
+
 fn json_rank(view: &JobView, rank: &SeenRank) -> Value {
     let SeenRank { seen, activity, is_still, .. } = rank;
     let mut value = json!({
@@ -309,6 +331,7 @@ fn json_rank(view: &JobView, rank: &SeenRank) -> Value {
         "pid": seen.pid,
         "state": state_of(*activity),
         "still": is_still,
+        "sure": is_sure(rank),
         "text": line(view, seen.rank),
     });
     let heads: Vec<String> =

@@ -138,7 +138,7 @@ fn has_looked(before: &ObservedRank, after: &ObservedRank) -> bool {
 
 /// Returns whether the activity of a rank may be used against it: it lasted from the first look to
 /// the second, and the rank looks for what it waits for but finds nothing.
-const fn is_sure(rank: &SeenRank) -> bool {
+pub(super) const fn is_sure(rank: &SeenRank) -> bool {
     let has_nothing = !rank.seen.has_packets || !matches!(rank.activity, Activity::Waits { .. });
     rank.is_still && has_nothing
 }

@@ -141,6 +141,33 @@ fn a_rank_of_a_job_that_hangs() {
 }
 
 #[test]
+fn reports_of_two_hosts_name_the_hang() {
+    let hang = HANGS.iter().find(|hang| hang.name == "receives_between_nodes").unwrap();
+    let job = start(hang.name, hang.ranks, hang.options);
+    let folder = tempfile::tempdir().unwrap();
+    let files = ["0", "1"].map(|host| folder.path().join(host).display().to_string());
+    let mut both = String::new();
+    wait_until("the reports name the hang", || {
+        let whole = why(&job);
+        if whole["ranks"].as_array().is_none_or(|ranks| ranks.len() != 2) {
+            return false;
+        }
+        // Each host sees its own rank alone.
+        for (host, file) in files.iter().enumerate() {
+            let mut report = whole.clone();
+            report["ranks"][1 - host]["state"] = json!("unseen");
+            std::fs::write(file, report.to_string()).unwrap();
+        }
+        both = strait(&["why", "--merge", &files[0], &files[1]]);
+        both.contains("ranks 0 and 1 wait for each other")
+    });
+    assert!(both.contains("recv: source 0, tag 7") && both.contains("source 1, tag 7"), "{both}");
+    let alone = strait(&["why", "--merge", &files[0]]);
+    assert!(alone.contains("in no report: rank 1"), "{alone}");
+    assert!(!alone.contains("wait for each other"), "{alone}");
+}
+
+#[test]
 fn a_process_without_a_job_is_told_so() {
     let output = Command::new(env!("CARGO_BIN_EXE_strait"))
         .args(["why", "--pid", &std::process::id().to_string()])
