@@ -183,6 +183,22 @@ static void probe(void) {
     MPI_Probe(other, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
+// Does not hang. The ranks exchange messages of lengths that they draw, and compute for a while.
+static void healthy(void) {
+    char *half = large + sizeof large / 2;
+    MPI_Request requests[2];
+    for (unsigned drawn = 1;; drawn = drawn * 1103515245 + 12345) {
+        int bytes = drawn >> 8 & 0x1ffff;
+        MPI_Irecv(large, 1 << 20, MPI_BYTE, other, 7, MPI_COMM_WORLD, &requests[0]);
+        MPI_Isend(half, bytes, MPI_BYTE, other, 7, MPI_COMM_WORLD, &requests[1]);
+        if ((drawn >> 25) % 16 == rank)
+            usleep(drawn >> 28 ? 1000 : 300000);
+        MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+        if ((drawn >> 20) % 8 == 0)
+            MPI_Barrier(MPI_COMM_WORLD);
+    }
+}
+
 #define HANG(name) {#name, name}
 
 static const struct {
@@ -200,6 +216,7 @@ static const struct {
     HANG(killed),           HANG(early_finalize),
     HANG(wait_any),         HANG(wait_all),
     HANG(long_message),     HANG(probe),
+    HANG(healthy),
 };
 
 int main(int argc, char **argv) {

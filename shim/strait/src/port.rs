@@ -14,7 +14,7 @@ use strait_core::engine::{
     Sent, StartError, Status, Want,
 };
 use strait_core::hca::{Access, Region};
-use strait_core::layout::{Life, UnexpectedSummary, Wait};
+use strait_core::layout::Life;
 use strait_core::matching::Pattern;
 use strait_core::rndv::Rendezvous;
 use strait_core::wire::Key;
@@ -27,6 +27,7 @@ use strait_platform::{Rank, liveness, topology};
 
 mod regions;
 mod unexpected;
+mod waits;
 
 use crate::network::{self, ConnectionListener, RemotePeers};
 use crate::world::{IdleWait, World};
@@ -35,6 +36,7 @@ use regions::PortRegions;
 pub use regions::{REGIONS_MAX, RegionError, RegionKey};
 pub use strait_platform::backoff::{Backoff, CallBackoff, Next};
 pub use strait_platform::boot::PeerAddress;
+pub use waits::PortWait;
 
 /// The owner of all operations of a port.
 const OWNER: Owner = Owner::UNSCOPED;
@@ -53,17 +55,6 @@ pub struct Port {
     looks: Cell<u32>,
     /// The wait that was recorded last.
     idle: Cell<Option<IdleWait>>,
-}
-
-/// What a process waits for, as far as its operations tell.
-#[derive(Clone, Copy, Debug)]
-pub struct PortWait {
-    /// The wait.
-    pub wait: Wait,
-    /// The messages that no receive has taken.
-    pub unexpected: UnexpectedSummary,
-    /// Number of accesses to the memory of other processes so far, which move no packets.
-    pub accesses: u64,
 }
 
 impl Port {
@@ -358,24 +349,6 @@ impl Port {
     pub fn poll(&self) -> Result<(), Error> {
         self.attend()?;
         self.world.poll()
-    }
-
-    /// Makes progress like [`Port::poll`], for a caller that does not say what it waits for.
-    /// `what` says so as far as the operations of this port tell. It is called seldom, and serves
-    /// observers.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Port::poll`].
-    pub fn poll_in_wait(&self, what: impl Fn() -> Option<PortWait>) -> Result<(), Error> {
-        self.attend()?;
-        self.world.poll_in_wait(&self.idle, what)
-    }
-
-    /// Returns whether processes of other universes may send messages.
-    #[must_use]
-    pub fn has_network(&self) -> bool {
-        self.pending_peers.borrow().is_none()
     }
 
     /// Returns how `rank` ended, if it is gone.

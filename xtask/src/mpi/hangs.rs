@@ -1,5 +1,5 @@
-//! Programs that hang, under the front and over the provider. `strait why` must name the ranks, the operation, the tag
-//! and the culprit of each.
+//! Programs that hang, under the front and over the provider. `strait why` must name the ranks, the
+//! operation, the tag and the culprit of each.
 
 use core::time::Duration;
 use std::fs::{self, File};
@@ -197,6 +197,10 @@ const HANGS: [Hang; 19] = [
     },
 ];
 
+/// A program that does not hang.
+const HEALTHY: Hang =
+    Hang { name: "healthy", ranks: "2", cause: ("none", &[]), words: &[], by_provider: None };
+
 /// A job that hangs. The drop kills its ranks, and so ends it.
 struct Job<'a> {
     shell: &'a Shell,
@@ -246,10 +250,28 @@ fn over_provider(shell: &Shell, mpi: &Mpi, provider: &Path) -> Result<(), Stop> 
     let is_elsewhere = |hang: &Hang| hang.name == "missing_member" && mpi.name == "intel";
     let hangs = HANGS.iter().filter(|hang| !is_elsewhere(hang));
     let hangs = hangs.filter_map(|hang| Some((hang, hang.by_provider?)));
-    named(shell, hangs, &|hang, pids, log| {
+    let begin = |hang: &Hang, pids: &Path, log: &Path| {
         let step = super::launch(shell, mpi, (&home, provider), &options(hang, mpi.name))?;
         start(step, hang, mpi.name, (&program, pids, log))
-    })
+    };
+    named(shell, hangs, &begin)?;
+    accuses_no_rank(shell, &begin)
+}
+
+/// Looks often at a job that goes on. No rank may be called stuck.
+fn accuses_no_rank(
+    shell: &Shell,
+    start: &dyn Fn(&Hang, &Path, &Path) -> Result<Child, Stop>,
+) -> Result<(), Stop> {
+    let job = Job::start(shell, (&HEALTHY, &[]), start)?;
+    let mut seen = Value::Null;
+    while seen.is_null() && job.begin.elapsed() < TIME_LIMIT {
+        seen = job.look("--interval 60 --looks 200");
+    }
+    if seen["ranks"].as_array().is_some_and(|ranks| ranks.len() > 1) && seen["stuck"] == json!([]) {
+        return Ok(());
+    }
+    Err(Stop::Failed(format!("a job that goes on: {seen}")))
 }
 
 /// Returns the options of a launcher. If a rank is killed, the launcher must let the others be.
@@ -294,7 +316,7 @@ fn named(
             break;
         }
         open.retain(|job| {
-            let seen = job.look();
+            let seen = job.look("--interval 200");
             let is_named = job.hang.is_named(job.words, &seen);
             if !is_named && job.begin.elapsed() > TIME_LIMIT {
                 let said = fs::read_to_string(&job.log).unwrap_or_default();
@@ -359,7 +381,7 @@ impl<'a> Job<'a> {
     }
 
     /// Returns what `strait why` says about the job: nothing before its ranks have started.
-    fn look(&self) -> Value {
+    fn look(&self, how: &str) -> Value {
         let processes = self.processes();
         if processes.len().to_string() != self.hang.ranks {
             thread::sleep(Duration::from_millis(50));
@@ -367,7 +389,7 @@ impl<'a> Job<'a> {
         }
         let strait = self.shell.target().join("debug/strait");
         let looks = processes.iter().map(|process| {
-            let step = self.shell.step(&strait, "why --json --interval 200 --pid").arg(process);
+            let step = self.shell.step(&strait, &format!("why --json {how} --pid")).arg(process);
             let said = step.output().ok()?;
             serde_json::from_slice(&said.stdout).ok()
         });

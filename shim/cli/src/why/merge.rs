@@ -1,8 +1,8 @@
 //! One judgement from the reports of several hosts.
 //!
 //! `strait why --json` on a host reports the ranks of that host alone. The reports are made at
-//! different times, so a rank counts as waiting only if its wait began before the first report: then
-//! all these ranks waited at the same time.
+//! different times. So a rank counts as waiting only if its wait began before the first report.
+//! Then all these ranks waited at the same time.
 
 use core::error::Error;
 use core::fmt::Write as _;
