@@ -175,11 +175,7 @@ fn death(
         Err(_) => {}
     }
     let begin = Instant::now();
-    // Removes the shared memory that MPICH itself leaves behind for a killed rank.
-    let left = shared_memory()?;
-    for name in left.difference(&before).filter(|name| name.starts_with("mpich_shm")) {
-        let _ = fs::remove_file(Path::new("/dev/shm").join(name));
-    }
+    remove_mpichs(&before)?;
     while apart && !known.is_file() {
         if begin.elapsed() > Duration::from_secs(u64::from(LIMIT)) {
             return Err(Stop::Failed(
@@ -187,6 +183,16 @@ fn death(
             ));
         }
         thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}
+
+/// Removes the shared memory that MPICH itself has left behind for killed ranks, except for names
+/// from `before`.
+fn remove_mpichs(before: &BTreeSet<String>) -> Result<(), Stop> {
+    let left = shared_memory()?;
+    for name in left.difference(before).filter(|name| name.starts_with("mpich_shm")) {
+        let _ = fs::remove_file(Path::new("/dev/shm").join(name));
     }
     Ok(())
 }

@@ -216,6 +216,7 @@ struct Job<'a> {
 /// provider. One host of the front runs them with all threads.
 pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
     front::build(shell)?;
+    let before = super::shared_memory()?;
     let mut parts = vec![
         ("MPICH", under_front(shell, front::mpich(shell), "mpich")),
         ("MPI-5 ABI", under_front(shell, front::standard(shell), "standard")),
@@ -228,6 +229,7 @@ pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
     for mpi in &super::MPIS {
         parts.push((mpi.name, over_provider(shell, mpi, &provider)));
     }
+    parts.push(("/dev/shm", super::remove_mpichs(&before)));
     stop::all(parts)
 }
 
