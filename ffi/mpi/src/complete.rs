@@ -17,6 +17,7 @@ use super::state::{self, Entered, Front};
 use super::{errors, helper};
 use crate::abi::{self, Handle};
 
+mod array;
 mod several;
 mod special;
 

@@ -2,85 +2,20 @@
 
 use core::ffi::c_int;
 
-use strait::raw::{LoopRecord, RawRecords as _, ShortName, wait_for_one_of};
+use strait::raw::{LoopRecord, RawRecords as _, ShortName};
 use strait::{Call, Wait};
 
 use super::super::host::{self, HandlePtr, Ints, Pointer};
 use super::super::request_view::RequestView;
 use super::super::requests::DONE;
 use super::super::state::{self, Front};
+use super::array::{Owners, RequestArray};
 use super::{
     EndedRequest, count_host_end, end, end_done, status_at, turn_ours, wait_for, wait_for_other,
     write_empty,
 };
 use crate::abi;
 use crate::front::errors;
-
-/// The requests that an array has.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Owners {
-    Ours,
-    Hosts,
-    Both,
-}
-
-/// Array of requests of the program.
-#[derive(Clone, Copy)]
-struct RequestArray {
-    requests: HandlePtr,
-    count: usize,
-}
-
-impl RequestArray {
-    const fn new(n: c_int, requests: HandlePtr) -> Self {
-        Self { requests, count: if n < 0 { 0 } else { n as usize } }
-    }
-
-    fn place(self, number: usize) -> HandlePtr {
-        self.requests.wrapping_add(number)
-    }
-
-    /// Returns the places of the requests.
-    fn places(self) -> impl Iterator<Item = (usize, HandlePtr)> {
-        (0..self.count).map(move |number| (number, self.place(number)))
-    }
-
-    /// Describes a wait for one of the requests that are not over, for observers.
-    fn wait_of(self, front: &Front, call: Call) -> Wait {
-        let mut of = 0;
-        // SAFETY: the program passes an array of that many requests.
-        let handles = self.places().map(|(_, place)| unsafe { *place });
-        let open: Vec<Wait> = handles
-            .filter(|handle| *handle != abi::request_null())
-            .inspect(|_| of += 1)
-            .filter_map(|handle| match abi::request_slot(handle) {
-                Some(slot) => (front.requests.view(front, slot) == RequestView::Pending)
-                    .then(|| front.requests.wait_of(front, slot)),
-                None => Some(Wait::new(Call::Request)),
-            })
-            .collect();
-        let over = Some((of - (open.len() as u32).min(of), of));
-        Wait { over, ..wait_for_one_of(call, open.into_iter()) }
-    }
-
-    fn owners(self) -> Owners {
-        let (mut ours, mut hosts) = (false, false);
-        for (_, place) in self.places() {
-            // SAFETY: the program passes an array of that many requests.
-            let handle = unsafe { *place };
-            if abi::request_slot(handle).is_some() {
-                ours = true;
-            } else if handle != abi::request_null() {
-                hosts = true;
-            }
-        }
-        match (ours, hosts) {
-            (true, true) => Owners::Both,
-            (true, false) => Owners::Ours,
-            (false, _) => Owners::Hosts,
-        }
-    }
-}
 
 /// Returns whether operations of ours are open.
 fn has_open() -> bool {
