@@ -289,7 +289,8 @@ impl Mcs {
                 },
                 AttemptOutcome::Again => McsState::Taking,
                 AttemptOutcome::Held(state) => McsState::Held(state),
-                AttemptOutcome::Corrupt(found) => self.close(found),
+                // No member marks this word, so that the value of a mark is damage here.
+                AttemptOutcome::Corrupt(found) => self.spoil(found),
             },
             McsState::LettingIn(mut release) => {
                 release.handle(found, is_gone);
@@ -343,6 +344,10 @@ impl Mcs {
         McsState::Closing(Closing::because_of(found, self.swap.native))
     }
 
+    const fn spoil(&self, found: u64) -> McsState {
+        McsState::Closing(Closing::new(Some(found), self.swap.native))
+    }
+
     /// Returns the next state after this member learnt from a mark that the lock is closed. With
     /// native swaps, a swap may have replaced the mark in the lock's word meanwhile.
     const fn closed(&self, found: u64) -> McsState {
@@ -392,5 +397,22 @@ mod tests {
         assert_eq!(ask(name(3), |member| member == 1), McsStep::Done);
         assert_eq!(ask(name(3), |_| false), McsStep::Corrupt(name(3)));
         assert_eq!(ask(name(5), |member| member == 1), McsStep::Corrupt(name(5)));
+    }
+
+    /// In that word the value names member 0, which does not hold the lock.
+    #[test]
+    fn the_value_of_a_mark_in_the_word_of_the_holders_is_damage() {
+        let [lock, holders, other] = [EMPTY, BROKEN, EMPTY].map(LockWord::new);
+        let mut member = Mcs::new(LockType::Shared, 0, 5, true);
+        for _ in 0..20 {
+            let McsStep::Access(word, op) = member.step() else { break };
+            let word = match word {
+                McsWord::Lock => &lock,
+                McsWord::Holders => &holders,
+                McsWord::Flag(_) | McsWord::Next(_) => &other,
+            };
+            member.handle(word.access(op), |_| false);
+        }
+        assert_eq!(member.step(), McsStep::Corrupt(BROKEN));
     }
 }

@@ -37,7 +37,7 @@ enum Release {
 impl McsRelease {
     /// Creates the state of member `place`, of `members`, which holds the lock. `native_swap` says
     /// whether the lock's word can be swapped, and `queued` whether the member took the lock in the
-    /// queue ([`Mcs::is_queued`]).
+    /// queue ([`super::Mcs::is_queued`]).
     #[must_use]
     pub const fn new(
         lock_type: LockType,

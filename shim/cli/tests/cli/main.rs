@@ -102,7 +102,8 @@ fn tune_prints_a_crossover_for_each_setting() {
     let rows: Vec<Value> = stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let found = rows.iter().filter(|row| row["tune"].is_string());
     let found: Vec<&Value> = found.map(|row| &row["variable"]).collect();
-    assert_eq!(found, ["STRAIT_FASTBOX_MAX", "STRAIT_EAGER_MAX", "STRAIT_PARCEL_MAX"]);
+    let settings = ["STRAIT_FASTBOX_MAX", "STRAIT_EAGER_MAX", "STRAIT_PARCEL_MAX"];
+    assert_eq!(found, [&settings[..], &["STRAIT_RING_COPY_MAX", "STRAIT_RING"]].concat());
     let people = strait(&["tune", "--samples=2"]).expect_success();
     assert!(people.contains("export STRAIT_EAGER_MAX="), "{people}");
 }
