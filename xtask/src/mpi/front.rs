@@ -48,6 +48,7 @@ pub(super) struct Host {
 /// Runs all programs with each host.
 pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
     build(shell)?;
+    let before = super::shared_memory()?;
     stop::all(vec![
         ("MPICH", mpich(shell).and_then(|host| programs(shell, &host, "mpich"))),
         ("MPI-5 ABI", standard(shell).and_then(|host| programs(shell, &host, "standard"))),
@@ -57,6 +58,7 @@ pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
         ("a death", mpich(shell).and_then(|host| death(shell, &host))),
         ("deaths and windows", window_deaths(shell)),
         ("mpi4py", mpi4py(shell)),
+        ("/dev/shm", super::remove_mpichs(&before)),
     ])
 }
 
