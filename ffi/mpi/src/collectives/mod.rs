@@ -80,6 +80,15 @@ fn call(
     };
     let done = found.with_group(&front.world, |group| act(&CommMembers { front: &front, group }));
     drop((found, front));
+    end(comm, done, by_host)
+}
+
+/// Returns the code of a call that is over, or leaves it to the host. The caller holds no lock.
+fn end(
+    comm: Handle,
+    done: Result<(), CollectiveRefusal>,
+    by_host: impl FnOnce() -> c_int,
+) -> c_int {
     match done {
         Ok(()) => 0,
         Err(CollectiveRefusal::Argument) => inside_host(by_host),

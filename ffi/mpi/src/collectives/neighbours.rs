@@ -10,7 +10,6 @@ use super::arguments::{AllData, Data};
 use crate::abi::{self, Handle};
 use crate::front::comms::Comm;
 use crate::front::complete::inside_host;
-use crate::front::errors;
 use crate::front::operation::{MessageArgs, NotStarted, SendForm, StartedOperation};
 use crate::front::pack::{Elements, ElementsRefused};
 use crate::front::shared::Shared;
@@ -51,12 +50,7 @@ pub(super) fn call(
     };
     let done = exchange(&mut front, &found, messages);
     drop((found, front));
-    match done {
-        Ok(()) => 0,
-        Err(CollectiveRefusal::Argument) => inside_host(by_host),
-        Err(CollectiveRefusal::Reported(code)) => code,
-        Err(CollectiveRefusal::Failed(error)) => errors::report(comm, &error),
-    }
+    super::end(comm, done, by_host)
 }
 
 /// Returns the messages to all neighbours and from all.
