@@ -14,6 +14,7 @@ use crate::Error;
 use crate::memory::ShmEngine;
 use crate::network::{Network, TransferId, WindowTransfer};
 use crate::progress::windows::baseline::Baselines;
+use crate::raw::RawRequests as _;
 use crate::reserved::is_of_windows;
 
 /// A mark in the segment: this rank waits inside the library while a large message is under way,
@@ -307,10 +308,8 @@ impl World {
     /// Waits for an operation by [`World::serve_lines_until`], and ends it if it is over without a
     /// failure. Returns its status then.
     pub(crate) fn wait_for_lines(&self, id: RequestId) -> Option<Status> {
-        let engine = &self.engine;
-        let ticket = engine.ticket(id);
-        let look = || engine.take_lone(ticket).or_else(|| engine.take_status(ticket));
-        look().or_else(|| self.serve_lines_until(|| engine.is_lone(ticket), look))
+        let ticket = self.engine.ticket(id);
+        self.take_status(ticket).or_else(|| self.wait_in_lines(ticket))
     }
 
     /// Waits for an operation, and ends its claim on its buffer in any case.
