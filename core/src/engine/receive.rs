@@ -129,7 +129,9 @@ impl<M: Memory + Clone> Engine<M> {
             Some(RequestState::Receiving { source, .. }) => {
                 self.peers[source as usize].arriving.redirect(ArrivalTarget::Nobody);
             }
-            Some(RequestState::Done(_)) | None => {}
+            Some(RequestState::Done(_)) => {}
+            // Another operation may soon have this number.
+            None => debug_assert!(false, "operation {} has ended before", id.0),
         }
         self.requests.remove(id.0);
         Ok(())

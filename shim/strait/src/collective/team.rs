@@ -275,14 +275,7 @@ impl<'a> Team<'a> {
             let wait = self.world.lock_progress().wait_of(id);
             Wait { call: Call::Collective, context: Some(self.context), ..wait }
         };
-        let waited = self.world.wait_until(what, || {
-            let loss = self.loss();
-            self.world.lock_progress().test(id).or_else(|| loss.map(Err))
-        });
-        if !matches!(waited, Ok(Ok(_))) {
-            self.world.settle(id);
-        }
-        Ok(waited??.bytes)
+        Ok(self.world.wait_until_over(id, what, || self.loss())??.bytes)
     }
 
     /// Waits until every member has entered the barrier. In each round a rank hears of twice as

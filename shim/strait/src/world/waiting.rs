@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use strait_core::engine::{Outcome, Owner, RequestId, Status};
+use strait_core::engine::{Fault, Outcome, Owner, RequestId, Status};
 use strait_core::layout::{Call, EventKind, Life, Liveness, ShortName, UnexpectedSummary, Wait};
 use strait_core::sync::{finish_look, spin_hint};
 use strait_core::wire::Key;
@@ -318,14 +318,34 @@ impl World {
             return Ok(Ok(status));
         }
         let what = || self.lock_progress().wait_of(id);
-        let outcome = self.wait_until(what, || self.lock_progress().test(id));
-        if outcome.is_err() {
-            self.settle(id);
-        }
-        outcome
+        self.wait_until_over(id, what, || None)
     }
 
-    /// Ends an operation's claim on its buffer without its outcome.
+    /// Waits until an operation is over, or `loss` returns why no end of it is awaited any longer.
+    /// Ends the operation's claim on its buffer in any case.
+    pub(crate) fn wait_until_over(
+        &self,
+        id: RequestId,
+        what: impl Fn() -> Wait,
+        loss: impl Fn() -> Option<Fault>,
+    ) -> Result<Outcome, Error> {
+        // After its outcome was taken, an operation has no number. The progress thread may have
+        // started another one that has the same number now.
+        let mut is_over = false;
+        let waited = self.wait_until(what, || {
+            // The order matters: the outcome of an operation that ended before the loss counts.
+            let lost = loss();
+            let outcome = self.lock_progress().test(id);
+            is_over = outcome.is_some();
+            outcome.or(lost.map(Err))
+        });
+        if !is_over {
+            self.settle(id);
+        }
+        waited
+    }
+
+    /// Ends an operation's claim on its buffer without its outcome. The operation has not ended.
     pub(crate) fn settle(&self, id: RequestId) {
         let what = || Wait { call: Call::Settle, ..self.lock_progress().wait_of(id) };
         self.settle_by(what, |engine| engine.detach(id).is_ok());

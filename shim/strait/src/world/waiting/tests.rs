@@ -6,9 +6,11 @@ use core::time::Duration;
 use std::sync::mpsc;
 use std::thread;
 
-use strait_core::engine::Tuning;
+use strait_core::buffer::Cursor;
+use strait_core::engine::{Fault, Owner, Received, Tuning};
 use strait_core::layout::{Call, Life, SegmentConfig, Wait};
 use strait_core::lock::{LockRequest, LockType};
+use strait_core::matching::Pattern;
 use strait_core::ring::Design;
 use strait_core::shm::Slumber;
 use strait_hca::DeviceChoice;
@@ -21,6 +23,7 @@ use strait_platform::sleep::Sleep;
 use strait_platform::sleep::testing::take_turns;
 
 use crate::World;
+use crate::buffer::part_of_mut;
 use crate::network::ConnectionListener;
 use crate::progress::windows::lock_manager::WindowLockManager;
 use crate::progress::windows::lock_managers::WindowLockManagers;
@@ -250,4 +253,40 @@ fn a_rank_that_finds_its_messages_in_lines_serves_its_windows() {
         let answer = worlds[0].with_lock_managers(|all| all.manager(1).unwrap().take_answer(1));
         assert!(answer.is_some(), "way {way}");
     }
+}
+
+/// A second end of the operation would be one of a later operation with its number, for which the
+/// engine has an assertion.
+#[test]
+fn an_operation_that_fails_ends_once() {
+    let mut worlds = World::in_process(1).unwrap();
+    let world = worlds.remove(0);
+    let what = || Wait::new(Call::Collective);
+    let failed = || {
+        let mut progress = world.lock_progress();
+        progress.keep_outcome(Err(Fault::Cancelled), Owner::BLOCKING).unwrap()
+    };
+    let outcome = world.wait_until_over(failed(), what, || None).unwrap();
+    assert_eq!(outcome, Err(Fault::Cancelled));
+    let outcome = world.wait_until_over(failed(), what, || Some(Fault::Cancelled)).unwrap();
+    assert_eq!(outcome, Err(Fault::Cancelled));
+    world.finalize().unwrap();
+}
+
+#[test]
+fn an_operation_that_is_given_up_ends_too() {
+    let mut worlds = World::in_process(1).unwrap();
+    let world = worlds.remove(0);
+    let mut buffer = [0_u8; 8];
+    let pattern = Pattern { context: 0, source: 0, tag: 7 };
+    // SAFETY: the receive ends before the buffer does.
+    let received = unsafe {
+        world.irecv(pattern, Cursor::contiguous(part_of_mut(&mut buffer)), Owner::BLOCKING)
+    };
+    let Ok(Received::Pending(id)) = received else { panic!("{received:?}") };
+    let loss = || Some(Fault::PeerFinished { rank: 0 });
+    let outcome = world.wait_until_over(id, || Wait::new(Call::Collective), loss).unwrap();
+    assert_eq!(outcome, Err(Fault::PeerFinished { rank: 0 }));
+    assert!(world.lock_progress().is_over(id));
+    world.finalize().unwrap();
 }
