@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use super::descendants::Mark;
 use super::outcome::{self, Answer, Climbed};
+use super::report;
 use super::rungs::Rung;
 use super::watch;
 use crate::setup::Tool;
@@ -40,12 +41,16 @@ pub(super) fn climb(shell: &Shell, folder: &Path, rung: &Rung, deadline: Instant
     eprintln!("\n== {name}: {proves}\n{}", log.trim_end());
     let Answer { stop, processors } =
         answer.unwrap_or_else(|why| Answer { stop: Some(Stop::Failed(why)), processors: wall });
+    let last_words = match &stop {
+        Some(Stop::Failed(why)) => report::last_words(&format!("{}\n{why}", log.trim_end())),
+        _ => String::new(),
+    };
     match &stop {
         None => eprintln!("== {name} passed in {:.0} s", wall.as_secs_f64()),
         Some(Stop::Failed(why)) => eprintln!("== {name} FAILED: {why}"),
         Some(Stop::NotRun(absence)) => eprintln!("== {name} NOT RUN: {absence}"),
     }
-    Climbed { name, result: stop.map_or(Ok(()), Err), wall, processors }
+    Climbed { name, result: stop.map_or(Ok(()), Err), wall, processors, last_words }
 }
 
 /// Downloads what later rungs need. Each of them reports by itself what it does not find.

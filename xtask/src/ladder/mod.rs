@@ -46,7 +46,7 @@ pub(crate) fn run(shell: &Shell, quick: bool, minutes: u16) -> Result<(), Stop> 
     let climb = |rung: &Rung| climb::climb(shell, &folder, rung, deadline);
     let climbed = lanes::run(rungs, &climb, &|| climb::fetch(shell, &folder, deadline));
     let strict = std::env::var_os("CI").is_some_and(|value| !value.is_empty() && value != "false");
-    print!("{}", report::table(&climbed, start.elapsed()));
+    print!("{}{}", report::failures(&climbed), report::table(&climbed, start.elapsed()));
     verdict(&climbed, strict)
 }
 

@@ -18,13 +18,16 @@ pub(super) struct Climbed {
     pub(super) wall: Duration,
     /// Processor time of all its processes, in user mode and in the kernel.
     pub(super) processors: Duration,
+    /// The end of the output of a rung that failed.
+    pub(super) last_words: String,
 }
 
 #[cfg(test)]
 impl Climbed {
     /// Makes the result of a rung that passed in no time.
     pub(super) const fn new(name: &'static str) -> Self {
-        Self { name, result: Ok(()), wall: Duration::ZERO, processors: Duration::ZERO }
+        let (wall, processors) = (Duration::ZERO, Duration::ZERO);
+        Self { name, result: Ok(()), wall, processors, last_words: String::new() }
     }
 }
 

@@ -30,6 +30,28 @@ pub(super) fn table(climbed: &[Climbed], wall: Duration) -> String {
     text
 }
 
+/// Number of lines of a failed rung that are printed again before the table.
+const LAST_LINES: usize = 40;
+
+/// Characters of each of them.
+const LINE_CHARS: usize = 240;
+
+/// Returns the end of an output.
+pub(super) fn last_words(output: &str) -> String {
+    let lines: Vec<&str> = output.lines().filter(|line| !line.trim().is_empty()).collect();
+    let last = lines.iter().skip(lines.len().saturating_sub(LAST_LINES));
+    last.map(|line| line.chars().take(LINE_CHARS).chain(['\n']).collect::<String>()).collect()
+}
+
+/// Formats the ends of the outputs of all failed rungs. Who sees only the end of the ladder's
+/// output learns from them what failed.
+pub(super) fn failures(climbed: &[Climbed]) -> String {
+    let failed = climbed.iter().filter(|rung| !rung.last_words.is_empty());
+    failed
+        .map(|rung| format!("\n== {} failed; its last words:\n{}", rung.name, rung.last_words))
+        .collect()
+}
+
 fn line(text: &mut String, name: &str, result: &str, times: [Duration; 2], why: &str) {
     let [wall, processors] = times.map(minutes);
     let _ = writeln!(text, "{name:<10} {result:<8} {wall:>8} {processors:>8}{why}");
@@ -45,6 +67,17 @@ fn minutes(time: Duration) -> String {
 mod tests {
     use super::*;
     use crate::stop::Absence;
+
+    #[test]
+    fn a_failed_rung_has_last_words() {
+        let output: String = (0..100).map(|line| format!("line {line}\n\n")).collect();
+        let last_words = last_words(&output);
+        assert!(last_words.starts_with("line 60\nline 61\n"), "{last_words}");
+        let rungs = [Climbed::new("loom"), Climbed { last_words, ..Climbed::new("chaos") }];
+        let failures = failures(&rungs);
+        assert!(failures.starts_with("\n== chaos failed; its last words:\nline 60"), "{failures}");
+        assert!(failures.ends_with("line 99\n"), "{failures}");
+    }
 
     #[test]
     fn the_table_has_both_times_and_the_reasons() {
