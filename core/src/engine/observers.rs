@@ -18,6 +18,12 @@ impl<M: Memory + Clone> Engine<M> {
         self.observed.clock = Some(clock);
     }
 
+    /// Returns whether events are recorded.
+    #[must_use]
+    pub const fn records_events(&self) -> bool {
+        self.observed.clock.is_some()
+    }
+
     /// Records an event, if events are recorded.
     #[inline(always)]
     pub fn note(&self, kind: EventKind, peer: u32, key: Key, bytes: u64) {

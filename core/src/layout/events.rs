@@ -69,9 +69,10 @@ kinds! {
     WaitBegan = 11: "wait",
     /// That wait is over.
     WaitEnded = 12: "wait ended",
-    /// The rank tells its lock manager or the lock's word that it wants a lock.
+    /// The lock of a target of a window was taken. The number of bytes is 1 for an exclusive lock,
+    /// and 0 for a shared one.
     LockTaken = 13: "window lock taken",
-    /// A lock was released.
+    /// The lock of a target of a window was released.
     LockReleased = 14: "window lock released",
 }
 

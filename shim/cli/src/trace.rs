@@ -71,6 +71,10 @@ fn trace(job: &ObservedJob) -> Vec<Value> {
                         all.push((begin.time_ns, span(seen.rank, &begin, event.time_ns)));
                     }
                 }
+                EventKind::LockTaken | EventKind::LockReleased => {
+                    all.push((event.time_ns, lock(seen.rank, &event)));
+                    began = begin;
+                }
                 _ => {
                     all.push((event.time_ns, instant(seen.rank, &event)));
                     // Events may lie between the begin and the end of a wait.
@@ -102,6 +106,21 @@ fn span(rank: u32, begin: &Event, end_ns: u64) -> Value {
     })
 }
 
+/// Returns the begin or the end of the time in which a rank has the lock of a target. These times
+/// overlap with others, so they are tracks of their own, one for each target.
+fn lock(rank: u32, event: &Event) -> Value {
+    let (phase, held) = match (event.kind, event.bytes) {
+        (EventKind::LockReleased, _) => ("e", Value::Null),
+        (_, 0) => ("b", json!("shared")),
+        (_, _) => ("b", json!("exclusive")),
+    };
+    json!({
+        "ph": phase, "cat": "lock", "name": format!("lock of rank {}", event.peer),
+        "id": event.peer, "pid": rank, "tid": 0, "ts": micros(event.time_ns),
+        "args": { "lock": held },
+    })
+}
+
 fn instant(rank: u32, event: &Event) -> Value {
     let mut args = names(event);
     args["bytes"] = json!(event.bytes);
@@ -122,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wait_is_a_span_and_other_events_are_instants() {
+    fn waits_and_locks_have_a_length_and_other_events_are_instants() {
         let begin = Event {
             time_ns: 5_000,
             kind: EventKind::WaitBegan,
@@ -137,6 +156,10 @@ mod tests {
             (&json!("recv"), &json!(5.0), &json!(4.0))
         );
         assert_eq!((&span["args"]["peer"], &span["args"]["tag"]), (&json!(1), &Value::Null));
+        let taken = lock(3, &Event { kind: EventKind::LockTaken, bytes: 1, ..begin });
+        assert_eq!((&taken["ph"], &taken["args"]["lock"]), (&json!("b"), &json!("exclusive")));
+        let released = lock(3, &Event { kind: EventKind::LockReleased, ..begin });
+        assert_eq!((&released["ph"], &released["id"]), (&json!("e"), &taken["id"]));
         let event = Event { kind: EventKind::Announced, tag: 7, bytes: 64, ..begin };
         let instant = instant(3, &event);
         assert_eq!((&instant["args"]["tag"], &instant["args"]["bytes"]), (&json!(7), &json!(64)));

@@ -2,7 +2,7 @@
 
 use core::ffi::c_int;
 
-use strait::raw::RawGroup as _;
+use strait::raw::{RawGroup as _, RawRecords as _};
 use strait::{Call, Error, Group, Wait};
 
 use super::CollectiveRefusal;
@@ -15,6 +15,7 @@ use crate::front::pack::{Elements, ElementsRefused};
 use crate::front::shared::Shared;
 use crate::front::state::{self, Entered, Front};
 use crate::front::topology::{Neighbour, Topology};
+use crate::front::names::name_of;
 
 /// What a process sends to its neighbours.
 #[derive(Clone, Copy)]
@@ -44,6 +45,7 @@ pub(super) fn call(
     by_host: impl FnOnce() -> c_int,
 ) -> c_int {
     let Some(mut front) = state::enter() else { return by_host() };
+    front.world.set_caller(name_of(&by_host));
     let Some(found) = front.comms.find(comm) else {
         drop(front);
         return inside_host(by_host);

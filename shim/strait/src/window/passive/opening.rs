@@ -137,13 +137,15 @@ impl Opening {
             );
             world.with_lock_managers(|lock_managers| lock_managers.open(lock_manager));
         }
+        // The short way through a lock records no events.
+        let is_short = !world.lock_progress().records_events();
         let target = |part: &WindowPart| LockTarget {
             standing: Cell::new(LockStanding::None),
             cpu: part
                 .block
-                .filter(|_| way.has_word_for_processors())
+                .filter(|_| is_short && way.has_word_for_processors())
                 .map(|block| NonNull::from(block.locks().at(way.word_for_processors()))),
-            share: part.block.filter(|_| way == LockMethod::Cpu).map(|block| {
+            share: part.block.filter(|_| is_short && way == LockMethod::Cpu).map(|block| {
                 NonNull::from(block.locks().at(LockWords::share_offset(group.place())))
             }),
         };

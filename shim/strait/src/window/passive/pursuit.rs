@@ -1,10 +1,11 @@
 //! The steps of a member to get a lock.
 
-use strait_core::layout::{Call, Corrupt, RankSet, Wait};
+use strait_core::layout::{Call, Corrupt, EventKind, RankSet, Wait};
 use strait_core::lock::{
     Attempt, AttemptOutcome, Coding, Hybrid, LockMode, LockRequest, LockState, LockType, LockWords,
     Mcs, McsWord, WordAccess,
 };
+use strait_core::wire::Key;
 use strait_platform::backoff::WindowLockBackoff;
 
 use super::remote::Reached;
@@ -132,12 +133,21 @@ impl Window<'_> {
     /// Ends the pursuit with its result.
     fn settle_lock(&self, target: u32, standing: LockStanding) {
         let shared = self.pursuit(target).is_some_and(|it| it.lock_type == LockType::Shared);
+        if standing.is_held() {
+            self.note_lock(EventKind::LockTaken, target, u64::from(!shared));
+        }
         self.passive.pursuits.borrow_mut().retain(|(of, _)| *of != target);
         if shared && standing == LockStanding::None {
             self.say_whether_sharing(target, 0);
         }
         self.passive.targets[target as usize].standing.set(standing);
         self.parts[target as usize].awaited.set(false);
+    }
+
+    /// Records an event of the target's lock, if events are recorded.
+    pub(super) fn note_lock(&self, kind: EventKind, target: u32, exclusive: u64) {
+        let rank = self.group.ranks()[target as usize];
+        self.world.lock_progress().note(kind, rank, Key::new(0, u32::MAX), exclusive);
     }
 
     /// Waits for a lock that was requested. Returns false when none was.

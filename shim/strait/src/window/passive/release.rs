@@ -1,6 +1,6 @@
 //! Release of locks, and messages between members and lock managers.
 
-use strait_core::layout::Call;
+use strait_core::layout::{Call, EventKind};
 use strait_core::lock::{
     Coding, LockMode, LockRequest, LockType, LockWords, McsRelease, McsStep, McsWord, RemoteWord,
     WordAccess,
@@ -45,6 +45,9 @@ impl Window<'_> {
     fn give_lock_back(&self, target: u32, held: LockStanding) -> Result<(), Error> {
         let place = self.group.place();
         let (size, mut shared) = (self.parts.len() as u32, false);
+        if held.is_held() {
+            self.note_lock(EventKind::LockReleased, target, 0);
+        }
         match held {
             LockStanding::Cpu(lock_type) => {
                 shared = lock_type == LockType::Shared;

@@ -23,3 +23,10 @@ pub(super) enum LockStanding {
     /// The member promised that no other member wants the lock.
     Unchecked,
 }
+
+impl LockStanding {
+    /// Returns whether the member has the lock.
+    pub(super) const fn is_held(self) -> bool {
+        matches!(self, Self::Cpu(_) | Self::Network(_) | Self::Managed | Self::Queue(..))
+    }
+}

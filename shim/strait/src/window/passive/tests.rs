@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use strait_core::hca::Atomics;
-use strait_core::layout::{Call, Corrupt, Wait};
+use strait_core::layout::{Call, Corrupt, EventKind, Wait};
 use strait_core::lock::{
     Coding, LockRequest, LockState, LockType, LockWords, McsWord, RemoteWord, WordAccess,
 };
@@ -267,5 +267,30 @@ fn a_lock_between_two_modes_is_taken_from_another_node() {
             lock_and_unlock(window, lock_type).unwrap();
             endpoint.send(&[0_u8], 0, 0).unwrap();
         });
+    }
+}
+
+/// Events name each lock that a member takes and releases, also where it is taken at once.
+#[test]
+fn events_tell_of_each_lock() {
+    use EventKind::{LockReleased, LockTaken};
+    for design in LockDesign::ALL {
+        let world = World::builder().in_process(1).unwrap().remove(0);
+        world.lock_progress().record_events(|| 7);
+        let window = Window::builder(world.endpoint()).options(design).allocate(64).unwrap();
+        for lock_type in [LockType::Exclusive, LockType::Shared] {
+            lock_and_unlock(&window, lock_type).unwrap();
+        }
+        window.lock_all(Assert::NONE).unwrap();
+        window.get(&mut [0_u64], 0, 0).unwrap();
+        window.unlock_all().unwrap();
+        window.free().unwrap();
+        let segment = world.segment();
+        let events = segment.rank_record(0).events.iter();
+        let locks = events.filter(|event| [LockTaken, LockReleased].contains(&event.kind));
+        let found: Vec<_> = locks.map(|event| (event.kind, event.peer, event.bytes)).collect();
+        let taken = |exclusive| [(LockTaken, 0, exclusive), (LockReleased, 0, 0)];
+        assert_eq!(found, [taken(1), taken(0), taken(0)].concat(), "{design:?}");
+        world.finalize().unwrap();
     }
 }
