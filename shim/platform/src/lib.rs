@@ -10,6 +10,7 @@
 
 pub mod backoff;
 pub mod boot;
+pub mod clock;
 pub mod cma;
 pub mod env;
 pub mod events;

@@ -4,7 +4,7 @@ use core::sync::atomic::AtomicU8;
 use core::sync::atomic::Ordering::Relaxed;
 
 use crate::Rank;
-use crate::observe::monotonic_ns;
+use crate::clock::monotonic_ns;
 use crate::segment::SegmentMap;
 use strait_core::layout::{Communicator, RankRecord, UnexpectedSummary, Wait, WaitRecord, Waited};
 

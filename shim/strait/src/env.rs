@@ -13,7 +13,7 @@ use strait_core::engine::Tuning;
 use strait_core::lmt::Transfer;
 use strait_core::ring::Design;
 use strait_core::rndv::Rendezvous;
-use strait_core::wire::FASTBOX_LENGTH_MAX;
+use strait_core::wire::{FASTBOX_LENGTH_MAX, StreamHead};
 use strait_hca::DeviceChoice;
 use strait_hca::soft::{SoftMode, TimeModel};
 pub(crate) use strait_platform::env::cpus;
@@ -25,7 +25,14 @@ use strait_platform::record::RecordMode;
 
 use crate::WindowDesign;
 use crate::lock_policy::LockSetting;
-use crate::network::{RING_COPY_DEFAULT, RING_COPY_LEAST};
+
+/// Parts of more bytes move directly between user buffers, where the design can do so, unless
+/// `STRAIT_RING_COPY_MAX` says otherwise.
+pub(crate) const RING_COPY_DEFAULT: u32 = 32 * 1024 - 1;
+
+/// The least value of `STRAIT_RING_COPY_MAX`. The last head in a stream must not wait for a reader
+/// that closes, so heads are always copied.
+const RING_COPY_LEAST: u32 = StreamHead::LENGTH as u32;
 
 /// The longest message that goes through a fastbox, in bytes.
 pub(crate) const FASTBOX_MAX: Variable = Variable {

@@ -30,13 +30,13 @@ mod unexpected;
 mod waits;
 
 use crate::network::{self, ConnectionListener, RemotePeers};
+pub use crate::world::PortWait;
 use crate::world::{IdleWait, World};
 use crate::{Error, NetworkError, Warning, env};
 use regions::PortRegions;
 pub use regions::{REGIONS_MAX, RegionError, RegionKey};
 pub use strait_platform::backoff::{Backoff, CallBackoff, Next};
 pub use strait_platform::boot::PeerAddress;
-pub use waits::PortWait;
 
 /// The owner of all operations of a port.
 const OWNER: Owner = Owner::UNSCOPED;

@@ -14,9 +14,9 @@ use strait_core::matching::Pattern;
 use strait_core::wire::Key;
 use strait_platform::backoff::{CallTimer, SpinLimits};
 use strait_platform::boot::{BootError, InProcess, KeyValueStore};
+use strait_platform::clock::monotonic_ns;
 use strait_platform::cma::Cma;
 use strait_platform::liveness::LivenessWatch;
-use strait_platform::observe::monotonic_ns;
 use strait_platform::record::RecordMode;
 use strait_platform::segment::{Heap, SegmentMap};
 use strait_platform::sleep;
@@ -49,6 +49,7 @@ mod usage;
 mod waiting;
 
 pub(crate) use idle::IdleWait;
+pub use idle::PortWait;
 pub use waiting::LoopRecord;
 
 /// Number of ranks that a rank looks at to wake them when it leaves in good order.

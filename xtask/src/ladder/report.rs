@@ -43,8 +43,8 @@ pub(super) fn last_words(output: &str) -> String {
     last.map(|line| line.chars().take(LINE_CHARS).chain(['\n']).collect::<String>()).collect()
 }
 
-/// Formats the ends of the outputs of all failed rungs. Who sees only the end of the ladder's
-/// output learns from them what failed.
+/// Formats the ends of the outputs of all failed rungs, for a reader of only the end of the
+/// ladder's output.
 pub(super) fn failures(climbed: &[Climbed]) -> String {
     let failed = climbed.iter().filter(|rung| !rung.last_words.is_empty());
     failed

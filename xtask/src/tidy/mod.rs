@@ -47,7 +47,7 @@ impl fmt::Display for Finding {
 
 type Rule = fn(&Repository) -> Vec<Finding>;
 
-const RULES: [Rule; 8] = [
+const RULES: [Rule; 9] = [
     size::findings,
     words::findings,
     prose::findings,
@@ -56,6 +56,7 @@ const RULES: [Rule; 8] = [
     facade::findings,
     papers::findings,
     direction::findings,
+    report::circles,
 ];
 
 /// Runs `cargo xtask tidy --report`.

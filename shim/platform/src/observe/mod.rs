@@ -14,6 +14,7 @@ use std::thread;
 use strait_core::layout::{Call, Life, Unreadable, Waited};
 
 use crate::Rank;
+pub use crate::clock::monotonic_ns;
 use crate::segment::SegmentMap;
 use threads::{Thread, threads_of};
 
@@ -25,17 +26,6 @@ const SAMPLE: Duration = Duration::from_millis(100);
 
 /// A rank that waits and has not updated its record for longer than this is stuck inside a call.
 const SILENCE: Duration = Duration::from_secs(1);
-
-/// Returns the time of the machine's monotonic clock, which all processes share.
-pub fn monotonic_ns() -> u64 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // Not rustix's function: that looks up the kernel's vDSO itself, and crashes where an emulator
-    // such as valgrind hides the vDSO.
-    // SAFETY: the call writes one structure, which `now` is. Every Linux has this clock, so the
-    // call does not fail.
-    let _ = unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
-    now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
-}
 
 /// The state of a rank as another process of the same user sees it. Its `Display` is one or more
 /// lines of text.

@@ -10,14 +10,6 @@ const SLOTS: u32 = 16;
 /// Bytes of a chunk, which holds a message of the default `STRAIT_STREAM_MAX` and its head.
 const CHUNK: u32 = 16 * 1024 + StreamHead::LENGTH as u32;
 
-/// Parts of more bytes move directly between user buffers, where the design can do so, unless
-/// `STRAIT_RING_COPY_MAX` says otherwise.
-pub(crate) const RING_COPY_DEFAULT: u32 = 32 * 1024 - 1;
-
-/// The least value of `STRAIT_RING_COPY_MAX`. The last head in a stream must not wait for a reader
-/// that closes, so heads are always copied.
-pub(crate) const RING_COPY_LEAST: u32 = StreamHead::LENGTH as u32;
-
 /// Returns the configuration of links of `design`, which copy parts of up to `copy_max` bytes
 /// through the ring.
 pub(crate) const fn config(design: Design, copy_max: u32) -> LinkConfig {
@@ -37,6 +29,7 @@ pub(super) fn peers(me: Rank, nodes: &Nodes) -> impl Iterator<Item = Rank> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::env::RING_COPY_DEFAULT;
 
     #[test]
     fn a_link_has_the_memory_that_the_documents_say() {

@@ -22,7 +22,7 @@ pub(crate) mod resources;
 mod transfers;
 mod window_tables;
 
-pub(crate) use config::{RING_COPY_DEFAULT, RING_COPY_LEAST, config, stride};
+pub(crate) use config::{config, stride};
 pub(crate) use listener::ConnectionListener;
 pub(crate) use remote_peers::RemotePeers;
 pub(crate) use window_tables::{HandlerId, LaneId, LaneOrigin, TransferId, WindowTransfer};

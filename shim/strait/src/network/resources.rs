@@ -16,7 +16,7 @@ use strait_platform::segment::Heap;
 use strait_platform::{Nodes, Rank, topology};
 
 use super::Network;
-use super::config::{RING_COPY_DEFAULT, peers, stride};
+use super::config::{peers, stride};
 use super::memory_events::MemoryEvents;
 use crate::{NetworkError, SystemMemory, env};
 
@@ -186,7 +186,7 @@ fn cached(device: Device) -> Result<JobDevice, NetworkError> {
 /// each way. Large transfers go in pieces where the system allows no more. A window needs a
 /// connection to each rank, and a receive for each operand buffer.
 fn demand(peers: u32, ranks: u32, config: &LinkConfig) -> Demand {
-    let each = stride(config) as u64 + 2 * u64::from(RING_COPY_DEFAULT);
+    let each = stride(config) as u64 + 2 * u64::from(env::RING_COPY_DEFAULT);
     let connections = peers + WINDOWS * ranks;
     let receives = peers + WINDOWS * ranks * OPERAND_BUFFERS as u32;
     Demand { connections, receives, memory: each }

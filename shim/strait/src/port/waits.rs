@@ -1,20 +1,8 @@
 //! Progress for a caller that does not say what it waits for, with a record for observers.
 
-use strait_core::layout::{UnexpectedSummary, Wait};
-
 use super::Port;
 use crate::Error;
-
-/// What a process waits for, as far as its operations tell.
-#[derive(Clone, Copy, Debug)]
-pub struct PortWait {
-    /// The wait.
-    pub wait: Wait,
-    /// The messages that no receive has taken.
-    pub unexpected: UnexpectedSummary,
-    /// Number of accesses to the memory of other processes so far, which move no packets.
-    pub accesses: u64,
-}
+use crate::world::PortWait;
 
 impl Port {
     /// Makes progress like [`Port::poll`], for a caller that does not say what it waits for.

@@ -55,8 +55,7 @@ impl RawRequests for World {
 
     #[inline(always)]
     fn take_status(&self, ticket: Ticket) -> Option<Status> {
-        let engine = self.engine();
-        engine.take_lone(ticket).or_else(|| engine.take_status(ticket))
+        World::take_status(self, ticket)
     }
 
     #[inline(always)]
@@ -79,8 +78,7 @@ impl RawRequests for World {
     }
 
     fn wait_in_lines(&self, ticket: Ticket) -> Option<Status> {
-        let engine = self.engine();
-        self.serve_lines_until(|| engine.is_lone(ticket), || self.take_status(ticket))
+        World::wait_in_lines(self, ticket)
     }
 
     fn settle_requests(&self) {

@@ -2,12 +2,22 @@
 
 use core::cell::Cell;
 
-use strait_core::layout::{Call, Count, PairCounters, Wait};
-use strait_platform::observe::monotonic_ns;
+use strait_core::layout::{Call, Count, PairCounters, UnexpectedSummary, Wait};
+use strait_platform::clock::monotonic_ns;
 
 use super::World;
 use crate::Error;
-use crate::port::PortWait;
+
+/// What a process waits for, as far as its operations tell.
+#[derive(Clone, Copy, Debug)]
+pub struct PortWait {
+    /// The wait.
+    pub wait: Wait,
+    /// The messages that no receive has taken.
+    pub unexpected: UnexpectedSummary,
+    /// Number of accesses to the memory of other processes so far, which move no packets.
+    pub accesses: u64,
+}
 
 /// A wait that is recorded because nothing has moved between two checks.
 #[derive(Clone, Copy, Debug)]

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use strait_core::engine::{Fault, Outcome, Owner, RequestId, Status};
+use strait_core::engine::{Fault, Outcome, Owner, RequestId, Status, Ticket};
 use strait_core::layout::{Call, EventKind, Life, Liveness, ShortName, UnexpectedSummary, Wait};
 use strait_core::sync::{finish_look, spin_hint};
 use strait_core::wire::Key;
@@ -14,7 +14,6 @@ use crate::Error;
 use crate::memory::ShmEngine;
 use crate::network::{Network, TransferId, WindowTransfer};
 use crate::progress::windows::baseline::Baselines;
-use crate::raw::RawRequests as _;
 use crate::reserved::is_of_windows;
 
 /// A mark in the segment: this rank waits inside the library while a large message is under way,
@@ -303,6 +302,21 @@ impl World {
             }
         }
         None
+    }
+
+    /// Ends a request and returns its status, if it is over without a failure or its message lies
+    /// in the next line. Does nothing else.
+    #[inline(always)]
+    pub(crate) fn take_status(&self, ticket: Ticket) -> Option<Status> {
+        let engine = &self.engine;
+        engine.take_lone(ticket).or_else(|| engine.take_status(ticket))
+    }
+
+    /// Takes messages from lines until the request is over. Gives up after a while, and when
+    /// anything else has to be done.
+    pub(crate) fn wait_in_lines(&self, ticket: Ticket) -> Option<Status> {
+        let engine = &self.engine;
+        self.serve_lines_until(|| engine.is_lone(ticket), || self.take_status(ticket))
     }
 
     /// Waits for an operation by [`World::serve_lines_until`], and ends it if it is over without a

@@ -7,10 +7,26 @@ use petgraph::graph::{DiGraph, NodeIndex};
 use toml::{Table, Value};
 
 use super::modules::Modules;
-use super::{Repository, Row, shipped};
+use super::{Finding, Repository, Row, shipped};
 
 /// The largest permitted number of files in a circle.
 const FILES: usize = 4;
+
+/// Returns a finding for each circle.
+pub(super) fn findings(repository: &Repository) -> Vec<Finding> {
+    let of_row = |row: Row| {
+        let Row { what, count, places } = row;
+        (count > 0).then(|| Finding {
+            file: "Cargo.toml".into(),
+            line: 1,
+            problem: format!(
+                "{what}: {count}. Move what both need to a place of its own.\n{}",
+                places.join("\n")
+            ),
+        })
+    };
+    rows(repository).into_iter().filter_map(of_row).collect()
+}
 
 pub(super) fn rows(repository: &Repository) -> Vec<Row> {
     let modules = Modules::new(shipped(repository).collect(), &crates(repository));
@@ -86,12 +102,33 @@ fn crates(repository: &Repository) -> Vec<(String, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::source::Source;
 
     #[test]
     fn circles_are_found_and_lines_are_not() {
         let edge = |(from, to): (&str, &str)| (from.to_owned(), to.to_owned());
         let edges = [("a", "b"), ("b", "c"), ("c", "a"), ("c", "d"), ("e", "f")].map(edge);
         assert_eq!(circles(&edges), [["a", "b", "c"]]);
+    }
+
+    #[test]
+    fn folders_that_import_each_other_are_a_finding() {
+        let file = |path: &str, text: &str| Source { path: path.into(), text: text.into() };
+        let manifest = "[package]\nname = \"strait-core\"\n".to_owned();
+        let mut repository = Repository {
+            sources: vec![
+                file("core/src/lib.rs", "mod one;\nmod two;\n"),
+                file("core/src/one.rs", "use crate::two::Two;\npub struct One;\n"),
+                file("core/src/two.rs", "pub struct Two;\n"),
+            ],
+            manifests: vec![("core/Cargo.toml".into(), manifest)],
+            ..Repository::default()
+        };
+        assert_eq!(findings(&repository), []);
+        repository.sources[2].text = "use crate::one::One;\npub struct Two(One);\n".into();
+        let found = findings(&repository);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].problem.contains("core/src/one -> core/src/two"), "{found:?}");
     }
 
     #[test]

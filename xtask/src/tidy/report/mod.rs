@@ -10,7 +10,7 @@ mod modules;
 
 use std::collections::BTreeMap;
 
-use super::Repository;
+use super::{Finding, Repository};
 use crate::source::Source;
 
 /// One row: the name of the figure, and the places that it counts.
@@ -18,6 +18,11 @@ struct Row {
     what: &'static str,
     count: usize,
     places: Vec<String>,
+}
+
+/// The rule on circles of imports.
+pub(super) fn circles(repository: &Repository) -> Vec<Finding> {
+    circles::findings(repository)
 }
 
 /// Prints every row; with `places` also each place.

@@ -7,6 +7,7 @@
 //! ([`crate::progress::windows`]). [`pursuit`] makes the machine's accesses to words, by the
 //! processor or by the device ([`remote`]).
 
+mod holders;
 pub(super) mod opening;
 mod pursuit;
 mod release;

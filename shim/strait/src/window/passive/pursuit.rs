@@ -1,11 +1,10 @@
 //! The steps of a member to get a lock.
 
-use strait_core::layout::{Call, Corrupt, EventKind, RankSet, Wait};
+use strait_core::layout::{Call, Corrupt, EventKind, Wait};
 use strait_core::lock::{
     Attempt, AttemptOutcome, Coding, Hybrid, LockMode, LockRequest, LockState, LockType, LockWords,
     Mcs, McsWord, WordAccess,
 };
-use strait_core::wire::Key;
 use strait_platform::backoff::WindowLockBackoff;
 
 use super::remote::Reached;
@@ -144,12 +143,6 @@ impl Window<'_> {
         self.parts[target as usize].awaited.set(false);
     }
 
-    /// Records an event of the target's lock, if events are recorded.
-    pub(super) fn note_lock(&self, kind: EventKind, target: u32, exclusive: u64) {
-        let rank = self.group.ranks()[target as usize];
-        self.world.lock_progress().note(kind, rank, Key::new(0, u32::MAX), exclusive);
-    }
-
     /// Waits for a lock that was requested. Returns false when none was.
     #[cold]
     pub(in crate::window) fn await_lock(&self, target: u32) -> Result<bool, Error> {
@@ -225,47 +218,6 @@ impl Window<'_> {
                 }
             }
         }
-    }
-
-    /// Describes the wait for the lock of `target`: for the holder, or the holders that share it,
-    /// where words name them.
-    fn lock_wait(&self, target: u32, blame: Blame) -> Wait {
-        let rank = |place: u32| self.group.ranks().get(place as usize).copied();
-        let (peer, others) = match blame {
-            Blame::Word(LockState::One(place)) | Blame::Queue(Some(place)) => {
-                let holder = rank(place);
-                (holder, RankSet::of(holder))
-            }
-            _ => (None, self.sharers(target)),
-        };
-        Wait { peer, others, target: rank(target), ..self.wait_in(Call::WindowLock) }
-    }
-
-    /// Returns the other members that share the target's lock, if this member can see them.
-    fn sharers(&self, target: u32) -> Option<RankSet> {
-        let mut sharers = RankSet::default();
-        for (place, rank) in (0..).zip(self.group.ranks()) {
-            match self.lock_word(target, LockWords::share_offset(place)).ok()? {
-                Reached::Near(word) if word.access(WordAccess::Read) != 0 => {
-                    sharers = sharers.with(*rank)?;
-                }
-                Reached::Near(_) => {}
-                Reached::Far(_) => return None,
-            }
-        }
-        (sharers != RankSet::default()).then_some(sharers)
-    }
-
-    /// Watches over all members where no word names the holders.
-    fn watch_over_holders(&self, blame: Blame) {
-        if let Blame::Word(LockState::Sharers(_)) | Blame::Queue(None) = blame {
-            self.watch_over_members();
-        }
-    }
-
-    /// Watches over all members, so that this member learns of their deaths.
-    pub(super) fn watch_over_members(&self) {
-        self.group.ranks().iter().for_each(|rank| self.world.watch_over(*rank));
     }
 
     /// Continues the pursuit until it is over or has to wait. With `wait`, it waits only for a
