@@ -6,7 +6,7 @@
 //! Strait's launcher keeps it true.
 
 use std::fs::{self, File};
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 
@@ -172,7 +172,19 @@ impl ProcessName {
             }
             Some(_) => {
                 let is_known = self.started != 0 && is_ours(self.namespace);
-                is_known && start_time(&self.pid.to_string()) != Some(self.started)
+                is_known && self.has_left_proc()
+            }
+        }
+    }
+
+    /// Returns whether `/proc` has no process with this number and start time. Returns false if it
+    /// cannot be read, as when this process has no descriptor left.
+    fn has_left_proc(&self) -> bool {
+        match read_stat(&self.pid.to_string()) {
+            Ok(stat) => parse_start_time(&stat).is_some_and(|started| started != self.started),
+            Err(error) => {
+                let errno = Errno::from_io_error(&error);
+                matches!(errno, Some(Errno::NOENT | Errno::SRCH))
             }
         }
     }
@@ -262,10 +274,15 @@ pub fn mark_dead(liveness: &Liveness) {
 /// Returns the start time of a process, in clock ticks since the machine was started; `process` is
 /// a number or `self`.
 pub(crate) fn start_time(process: &str) -> Option<u64> {
+    parse_start_time(&read_stat(process).ok()?)
+}
+
+/// Reads the line of a process in `/proc`, up to [`STAT_BYTES`].
+fn read_stat(process: &str) -> io::Result<String> {
     let mut stat = [0; STAT_BYTES];
     // One call returns all that there is room for. Each further call would cost as much.
-    let length = File::open(format!("/proc/{process}/stat")).ok()?.read(&mut stat).ok()?;
-    parse_start_time(&String::from_utf8_lossy(&stat[..length]))
+    let length = File::open(format!("/proc/{process}/stat"))?.read(&mut stat)?;
+    Ok(String::from_utf8_lossy(&stat[..length]).into_owned())
 }
 
 /// Returns the 22nd field. The 2nd field is the program's name in parentheses, and may hold
@@ -327,6 +344,31 @@ mod tests {
         assert!(start_time(&child.id().to_string()).is_some(), "no process has waited for it yet");
         child.wait().unwrap();
         assert_eq!(ended(), [true, true, false]);
+    }
+
+    /// The limit on descriptors is that of the whole process, so the test runs in one of its own.
+    #[test]
+    fn a_process_is_not_taken_for_dead_for_want_of_descriptors() {
+        use rustix::process::{Resource, Rlimit, setrlimit};
+        const IN_CHILD: &str = "STRAIT_TEST_FEW_DESCRIPTORS";
+        if std::env::var_os(IN_CHILD).is_none() {
+            let name = "liveness::tests::a_process_is_not_taken_for_dead_for_want_of_descriptors";
+            let mut test = Command::new(std::env::current_exe().unwrap());
+            let ended = test.args(["--exact", name]).env(IN_CHILD, "1").output().unwrap();
+            assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stdout));
+            return;
+        }
+        let mut child = process();
+        let started = start_time(&child.id().to_string()).unwrap();
+        let name = ProcessName { pid: child.id(), started, namespace: namespace() };
+        assert!(!name.has_ended());
+        setrlimit(Resource::Nofile, Rlimit { current: Some(0), maximum: Some(4096) }).unwrap();
+        let has_ended = name.has_ended();
+        setrlimit(Resource::Nofile, Rlimit { current: Some(4096), maximum: Some(4096) }).unwrap();
+        assert!(!has_ended, "it lives");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(name.has_ended());
     }
 
     #[test]
