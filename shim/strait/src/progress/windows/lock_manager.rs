@@ -28,6 +28,9 @@ pub(crate) struct WindowLockManager {
     managers: Box<[u64]>,
     manager: LockManager<Box<[LockMember]>>,
     hybrid: Option<TwoWords>,
+    /// Words of this member that name the holders, for members that wait and for observers. They
+    /// exist until the lock manager is closed. `None` for a hybrid lock, whose own words do that.
+    shown: Option<LockWords>,
     answers: Box<[Option<LockReply>]>,
     /// Number of times that this manager has moved the lock to network mode.
     moved: u64,
@@ -93,7 +96,7 @@ impl WindowLockManager {
         ranks: &[Rank],
         place: u32,
         lock_managers: Box<[u64]>,
-        hybrid: Option<TwoWords>,
+        (hybrid, shown): (Option<TwoWords>, Option<LockWords>),
     ) -> Self {
         let entries = vec![LockMember::default(); ranks.len()].into_boxed_slice();
         let answers = vec![None; ranks.len()].into_boxed_slice();
@@ -105,6 +108,7 @@ impl WindowLockManager {
             managers: lock_managers,
             manager,
             hybrid,
+            shown,
             answers,
             moved: 0,
         }
@@ -149,10 +153,11 @@ impl WindowLockManager {
             LockPayload::Request(request) => {
                 let held = self.manager.held(place);
                 self.manager.handle(place, request).map_err(|_| corrupt)?;
-                if let (LockRequest::Unlock, Some(lock_type), Some(words)) =
-                    (request, held, &self.hybrid)
-                {
-                    words.give_back(place, lock_type);
+                if let (LockRequest::Unlock, Some(lock_type)) = (request, held) {
+                    self.show(place, lock_type, false);
+                    if let Some(words) = &self.hybrid {
+                        words.give_back(place, lock_type);
+                    }
                 }
             }
         }
@@ -164,11 +169,24 @@ impl WindowLockManager {
         let Some(place) = self.ranks.iter().position(|member| *member == rank) else { return };
         let place = place as u32;
         let held = self.manager.revoke(place);
+        if let Some(lock_type) = held {
+            self.show(place, lock_type, false);
+        }
         let Some(words) = &mut self.hybrid else { return };
         if let Some(lock_type) = held {
             words.give_back(place, lock_type);
         }
         words.current.take_if(|it| it.origin == place && !it.migration.abandon());
+    }
+
+    /// Writes into the shown words whether a member has the lock.
+    fn show(&self, place: u32, lock_type: LockType, has: bool) {
+        let Some(words) = &self.shown else { return };
+        let (offset, word) = match lock_type {
+            LockType::Exclusive => (LockWords::CPU, Coding::Signed.word(LockState::One(place))),
+            LockType::Shared => (LockWords::share_offset(place), 1),
+        };
+        words.at(offset).access(WordAccess::Write(if has { word } else { 0 }));
     }
 
     /// Grants all locks that can be granted.
@@ -182,8 +200,9 @@ impl WindowLockManager {
             lock_manager.message(origin, LockPayload::Answer(answer))
         };
         if self.hybrid.is_none() {
-            while let Some((origin, _)) = self.manager.first() {
+            while let Some((origin, lock_type)) = self.manager.first() {
                 self.manager.grant(origin);
+                self.show(origin, lock_type, true);
                 said.push_back(answer(self, origin, LockReply::Granted(LockMode::Cpu)));
             }
             return;

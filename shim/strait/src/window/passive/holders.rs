@@ -2,7 +2,7 @@
 //! member learns of their deaths.
 
 use strait_core::layout::{Call, EventKind, RankSet, Wait};
-use strait_core::lock::{LockState, LockWords, WordAccess};
+use strait_core::lock::{Coding, LockState, LockWords, WordAccess};
 use strait_core::wire::Key;
 
 use super::remote::Reached;
@@ -30,10 +30,32 @@ impl Window<'_> {
         Wait { peer, others, target: rank(target), ..self.wait_in(Call::WindowLock) }
     }
 
+    /// Describes the wait for an answer of the target's manager: for the holders, where this member
+    /// can see the words in which the manager names them, and for the manager's rank otherwise.
+    pub(super) fn wait_for_manager(&self, target: u32) -> Wait {
+        let state = match self.lock_word(target, LockWords::CPU) {
+            Ok(Reached::Near(word)) => Coding::Signed.state(word.access(WordAccess::Read)),
+            _ => LockState::Free,
+        };
+        match state {
+            LockState::One(holder) if holder != self.group.place() => {
+                self.lock_wait(target, Blame::Word(state))
+            }
+            _ => {
+                let others = self.sharers(target);
+                let manager = self.group.ranks()[target as usize];
+                let peer = others.is_none().then_some(manager);
+                let target = Some(manager);
+                Wait { peer, others, target, ..self.wait_in(Call::WindowLock) }
+            }
+        }
+    }
+
     /// Returns the other members that share the target's lock, if this member can see them.
     fn sharers(&self, target: u32) -> Option<RankSet> {
         let mut sharers = RankSet::default();
-        for (place, rank) in (0..).zip(self.group.ranks()) {
+        let own = self.group.place();
+        for (place, rank) in (0..).zip(self.group.ranks()).filter(|(place, _)| *place != own) {
             match self.lock_word(target, LockWords::share_offset(place)).ok()? {
                 Reached::Near(word) if word.access(WordAccess::Read) != 0 => {
                     sharers = sharers.with(*rank)?;

@@ -127,13 +127,14 @@ impl Opening {
                 let network = (remote.lane, remote.block.after(words));
                 TwoWords::new(block.locks(), network, self.policy.policy())
             });
+            let shown = hybrid.is_none().then(|| block.locks());
             let lock_managers = descriptors.iter().map(|descriptor| descriptor.manager).collect();
             let lock_manager = WindowLockManager::new(
                 self.lock_manager,
                 group.ranks(),
                 group.place(),
                 lock_managers,
-                hybrid,
+                (hybrid, shown),
             );
             world.with_lock_managers(|lock_managers| lock_managers.open(lock_manager));
         }

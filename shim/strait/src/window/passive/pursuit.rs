@@ -1,6 +1,6 @@
 //! The steps of a member to get a lock.
 
-use strait_core::layout::{Call, Corrupt, EventKind, Wait};
+use strait_core::layout::{Corrupt, EventKind};
 use strait_core::lock::{
     Attempt, AttemptOutcome, Coding, Hybrid, LockMode, LockRequest, LockState, LockType, LockWords,
     Mcs, McsWord, WordAccess,
@@ -344,8 +344,7 @@ impl Window<'_> {
         }
         let answer = || self.answer_of(target);
         let answered = if wait {
-            let peer = Some(self.group.ranks()[target as usize]);
-            let what = || Wait { peer, ..self.wait_in(Call::WindowLock) };
+            let what = || self.wait_for_manager(target);
             let answered = self.world.wait_until(what, || {
                 // The order matters: an answer before the target's end counts.
                 let loss = self.loss_of(target);

@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use strait_core::hca::Atomics;
-use strait_core::layout::{Call, Corrupt, EventKind, Wait};
+use strait_core::layout::{Call, Corrupt, EventKind, RankSet, Wait};
 use strait_core::lock::{
     Coding, LockRequest, LockState, LockType, LockWords, McsWord, RemoteWord, WordAccess,
 };
@@ -293,4 +293,32 @@ fn events_tell_of_each_lock() {
         assert_eq!(found, [taken(1), taken(0), taken(0)].concat(), "{design:?}");
         world.finalize().unwrap();
     }
+}
+
+/// A lock manager names the holders to members of its node that wait.
+#[test]
+fn who_waits_for_a_manager_waits_for_the_holders() {
+    each_rank(1, LockDesign::TwoSided, |window| {
+        let (world, one) = (window.world, RankSet::of(Some(1)));
+        for lock_type in [LockType::Exclusive, LockType::Shared] {
+            if world.rank() == 1 {
+                window.lock(lock_type, 0, Assert::NONE).unwrap();
+                window.get(&mut [0_u64], 0, 0).unwrap();
+            }
+            window.group.barrier().unwrap();
+            if world.rank() == 2 {
+                let Wait { peer, others, target, .. } = window.wait_for_manager(0);
+                assert_eq!((others, target), (one, Some(0)), "{lock_type:?}");
+                assert_eq!(peer, (lock_type == LockType::Exclusive).then_some(1));
+            }
+            window.group.barrier().unwrap();
+            if world.rank() == 1 {
+                window.unlock(0).unwrap();
+            }
+            while world.rank() == 2 && window.wait_for_manager(0).peer != Some(0) {
+                world.poll().unwrap();
+            }
+            window.group.barrier().unwrap();
+        }
+    });
 }
