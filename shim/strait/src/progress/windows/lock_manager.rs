@@ -29,7 +29,7 @@ pub(crate) struct WindowLockManager {
     manager: LockManager<Box<[LockMember]>>,
     hybrid: Option<TwoWords>,
     /// Words of this member that name the holders, for members that wait and for observers. They
-    /// exist until the lock manager is closed. `None` for a hybrid lock, whose own words do that.
+    /// exist until the lock manager is closed. `None` for a hybrid lock, which needs none.
     shown: Option<LockWords>,
     answers: Box<[Option<LockReply>]>,
     /// Number of times that this manager has moved the lock to network mode.
