@@ -2,8 +2,9 @@
 
 use strait_core::buffer::Part;
 use strait_core::engine::{Bypass, Owner, ReceivedShort, SentShort, Status, Want};
+use strait_core::matching::ANY_SOURCE;
 use strait_core::sync::{finish_look, spin_hint};
-use strait_core::wire::Key;
+use strait_core::wire::{Key, SHORT_MAX};
 use strait_platform::Rank;
 use strait_platform::backoff::{POLLS_PER_PROGRESS, POLLS_PER_QUEUE};
 
@@ -51,7 +52,8 @@ impl Endpoint<'_> {
     pub(crate) fn poll_lines(&self, bytes: &mut [u8], source: Rank, tag: Tag) -> Option<Status> {
         let (want, engine) = (Want::new(self.context(), tag), self.world().engine());
         let pattern = self.pattern(source, tag);
-        if let Some(status) = self.recv_straight(bytes, source, tag) {
+        let is_long = bytes.len() > SHORT_MAX;
+        if is_long && let Some(status) = self.recv_straight(bytes, source, tag) {
             return Some(status);
         }
         // The short ways leave unexpected messages alone, and with them those of windows.
@@ -60,7 +62,13 @@ impl Endpoint<'_> {
         let recv_lines = |bytes: &mut [u8], otherwise| {
             if serves_windows { otherwise } else { engine.recv_lines(pattern, bytes) }
         };
-        let mut found = recv_lines(bytes, Bypass::Nothing);
+        // A line without a message is looked at as seldom as possible: a look takes it from the
+        // cache of the peer, which is about to write it.
+        let is_empty = !is_long && source != ANY_SOURCE && !engine.has_next(source);
+        let mut found = match is_empty && !engine.has_unexpected() {
+            true => Bypass::Nothing,
+            false => recv_lines(bytes, Bypass::Nothing),
+        };
         let (mut look, polls) = (0, self.world().spin().polls());
         // Each result is looked at, that of the last poll too: the message may be in `bytes`.
         loop {
