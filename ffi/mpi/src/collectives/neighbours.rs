@@ -10,12 +10,12 @@ use super::arguments::{AllData, Data};
 use crate::abi::{self, Handle};
 use crate::front::comms::Comm;
 use crate::front::complete::inside_host;
+use crate::front::names::name_of;
 use crate::front::operation::{MessageArgs, NotStarted, SendForm, StartedOperation};
 use crate::front::pack::{Elements, ElementsRefused};
 use crate::front::shared::Shared;
 use crate::front::state::{self, Entered, Front};
 use crate::front::topology::{Neighbour, Topology};
-use crate::front::names::name_of;
 
 /// What a process sends to its neighbours.
 #[derive(Clone, Copy)]
