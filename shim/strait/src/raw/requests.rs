@@ -77,6 +77,7 @@ impl RawRequests for World {
         Ok(self.lock_progress().keep_outcome(outcome, Owner::UNSCOPED)?)
     }
 
+    #[inline(always)]
     fn wait_in_lines(&self, ticket: Ticket) -> Option<Status> {
         World::wait_in_lines(self, ticket)
     }
