@@ -389,7 +389,10 @@ fn a_lock_survives_the_death_of_a_rank_that_waits_for_it() {
                 let tell = |rank| endpoint.send(&[1_u8], rank, 0).unwrap();
                 let await_word = |rank| endpoint.recv(&mut [0_u8], rank, 0).map(drop).unwrap();
                 match world.rank() {
+                    0 => tell(1),
                     1 => {
+                        // While a window is made, the death of a member is an error for the rest.
+                        [0, 2].map(await_word);
                         take();
                         window.flush(0).unwrap();
                         tell(3);
@@ -397,6 +400,7 @@ fn a_lock_survives_the_death_of_a_rank_that_waits_for_it() {
                         add();
                     }
                     2 => {
+                        tell(1);
                         await_word(3);
                         take();
                         tell(1);
