@@ -23,7 +23,7 @@ fn look(end: &ConnectionEnd) {
 }
 
 #[test]
-fn who_finds_an_end_connected_finds_its_peer() {
+fn an_end_that_is_connected_has_its_peer() {
     model_in_full(|| {
         let end = Arc::new(ConnectionEnd::closed());
         let owner = {
@@ -39,7 +39,7 @@ fn who_finds_an_end_connected_finds_its_peer() {
 /// A device breaks the end as soon as it is connected. A look that finds it broken finds its
 /// peer, too.
 #[test]
-fn who_finds_an_end_broken_finds_its_peer() {
+fn an_end_that_is_broken_has_its_peer() {
     model(|| {
         let end = Arc::new(ConnectionEnd::closed());
         let owner = {

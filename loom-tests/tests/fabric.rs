@@ -44,7 +44,7 @@ impl Region {
 }
 
 #[test]
-fn who_finds_a_key_finds_what_it_opens() {
+fn a_key_leads_to_the_whole_region_that_it_opens() {
     model_in_full(|| {
         let region = Region::new();
         let device = {

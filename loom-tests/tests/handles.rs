@@ -38,7 +38,7 @@ fn read(world: core::ptr::NonNull<UnsafeCell<u32>>) -> u32 {
 }
 
 #[test]
-fn who_finds_a_handle_finds_a_whole_world() {
+fn a_handle_leads_to_a_whole_world() {
     model_in_full(|| {
         let shared = Shared::new();
         let opener = {
@@ -60,7 +60,7 @@ fn who_finds_a_handle_finds_a_whole_world() {
 
 /// The handle of a window leads to its world by the slot alone.
 #[test]
-fn who_finds_a_slot_in_use_finds_a_whole_world() {
+fn a_slot_in_use_has_a_whole_world() {
     model_in_full(|| {
         let shared = Shared::new();
         let opener = {
@@ -75,7 +75,7 @@ fn who_finds_a_slot_in_use_finds_a_whole_world() {
 
 /// The table is made with the first world, while another thread looks up a handle.
 #[test]
-fn who_finds_a_table_finds_its_slots() {
+fn a_table_has_its_slots() {
     model_in_full(|| {
         let slots = Arc::new([0, 0].map(|_| HandleSlot::<u32>::without_object(0)));
         let place = |at: usize| from_ref(&slots[at]).cast_mut();

@@ -22,7 +22,7 @@ impl Shared {
 }
 
 #[test]
-fn who_lives_is_known() {
+fn each_rank_knows_which_ranks_live() {
     model_in_full(|| {
         let liveness = Arc::new(Liveness::unborn());
         let rank = {

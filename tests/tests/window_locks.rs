@@ -392,7 +392,7 @@ fn a_lock_survives_the_death_of_a_rank_that_waits_for_it() {
                     0 => tell(1),
                     1 => {
                         // While a window is made, the death of a member is an error for the rest.
-                        [0, 2].map(await_word);
+                        [0, 2].into_iter().for_each(await_word);
                         take();
                         window.flush(0).unwrap();
                         tell(3);

@@ -71,12 +71,10 @@ fn trace(job: &ObservedJob) -> Vec<Value> {
                         all.push((begin.time_ns, span(seen.rank, &begin, event.time_ns)));
                     }
                 }
-                EventKind::LockTaken | EventKind::LockReleased => {
-                    all.push((event.time_ns, lock(seen.rank, &event)));
-                    began = begin;
-                }
-                _ => {
-                    all.push((event.time_ns, instant(seen.rank, &event)));
+                kind => {
+                    let is_lock = matches!(kind, EventKind::LockTaken | EventKind::LockReleased);
+                    let shown = if is_lock { lock } else { instant };
+                    all.push((event.time_ns, shown(seen.rank, &event)));
                     // Events may lie between the begin and the end of a wait.
                     began = begin;
                 }

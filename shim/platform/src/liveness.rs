@@ -183,8 +183,7 @@ impl ProcessName {
         match read_stat(&self.pid.to_string()) {
             Ok(stat) => parse_start_time(&stat).is_some_and(|started| started != self.started),
             Err(error) => {
-                let errno = Errno::from_io_error(&error);
-                matches!(errno, Some(Errno::NOENT | Errno::SRCH))
+                matches!(Errno::from_io_error(&error), Some(Errno::NOENT | Errno::SRCH))
             }
         }
     }
@@ -349,7 +348,7 @@ mod tests {
     /// The limit on descriptors is that of the whole process, so the test runs in one of its own.
     #[test]
     fn a_process_is_not_taken_for_dead_for_want_of_descriptors() {
-        use rustix::process::{Resource, Rlimit, setrlimit};
+        use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
         const IN_CHILD: &str = "STRAIT_TEST_FEW_DESCRIPTORS";
         if std::env::var_os(IN_CHILD).is_none() {
             let name = "liveness::tests::a_process_is_not_taken_for_dead_for_want_of_descriptors";
@@ -362,9 +361,10 @@ mod tests {
         let started = start_time(&child.id().to_string()).unwrap();
         let name = ProcessName { pid: child.id(), started, namespace: namespace() };
         assert!(!name.has_ended());
-        setrlimit(Resource::Nofile, Rlimit { current: Some(0), maximum: Some(4096) }).unwrap();
+        let limit = getrlimit(Resource::Nofile);
+        setrlimit(Resource::Nofile, Rlimit { current: Some(0), ..limit }).unwrap();
         let has_ended = name.has_ended();
-        setrlimit(Resource::Nofile, Rlimit { current: Some(4096), maximum: Some(4096) }).unwrap();
+        setrlimit(Resource::Nofile, limit).unwrap();
         assert!(!has_ended, "it lives");
         child.kill().unwrap();
         child.wait().unwrap();

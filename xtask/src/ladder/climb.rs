@@ -41,10 +41,9 @@ pub(super) fn climb(shell: &Shell, folder: &Path, rung: &Rung, deadline: Instant
     eprintln!("\n== {name}: {proves}\n{}", log.trim_end());
     let Answer { stop, processors } =
         answer.unwrap_or_else(|why| Answer { stop: Some(Stop::Failed(why)), processors: wall });
-    let last_words = match &stop {
-        Some(Stop::Failed(why)) => report::last_words(&format!("{}\n{why}", log.trim_end())),
-        _ => String::new(),
-    };
+    // The process of a rung has printed why it failed, too.
+    let failed = matches!(stop, Some(Stop::Failed(_)));
+    let last_words = if failed { report::last_words(&log) } else { String::new() };
     match &stop {
         None => eprintln!("== {name} passed in {:.0} s", wall.as_secs_f64()),
         Some(Stop::Failed(why)) => eprintln!("== {name} FAILED: {why}"),

@@ -12,7 +12,7 @@ use super::{Finding, Repository, Row, shipped};
 /// The largest permitted number of files in a circle.
 const FILES: usize = 4;
 
-/// Returns a finding for each circle.
+/// Returns a finding for each kind of circle that there is, with all its places.
 pub(super) fn findings(repository: &Repository) -> Vec<Finding> {
     let of_row = |row: Row| {
         let Row { what, count, places } = row;

@@ -96,7 +96,8 @@ impl WindowLockManager {
         ranks: &[Rank],
         place: u32,
         lock_managers: Box<[u64]>,
-        (hybrid, shown): (Option<TwoWords>, Option<LockWords>),
+        hybrid: Option<TwoWords>,
+        shown: Option<LockWords>,
     ) -> Self {
         let entries = vec![LockMember::default(); ranks.len()].into_boxed_slice();
         let answers = vec![None; ranks.len()].into_boxed_slice();
@@ -154,10 +155,7 @@ impl WindowLockManager {
                 let held = self.manager.held(place);
                 self.manager.handle(place, request).map_err(|_| corrupt)?;
                 if let (LockRequest::Unlock, Some(lock_type)) = (request, held) {
-                    self.show(place, lock_type, false);
-                    if let Some(words) = &self.hybrid {
-                        words.give_back(place, lock_type);
-                    }
+                    self.give_back(place, lock_type);
                 }
             }
         }
@@ -168,15 +166,19 @@ impl WindowLockManager {
     pub(crate) fn revoke(&mut self, rank: Rank) {
         let Some(place) = self.ranks.iter().position(|member| *member == rank) else { return };
         let place = place as u32;
-        let held = self.manager.revoke(place);
-        if let Some(lock_type) = held {
-            self.show(place, lock_type, false);
+        if let Some(lock_type) = self.manager.revoke(place) {
+            self.give_back(place, lock_type);
         }
         let Some(words) = &mut self.hybrid else { return };
-        if let Some(lock_type) = held {
+        words.current.take_if(|it| it.origin == place && !it.migration.abandon());
+    }
+
+    /// Frees the words of the lock that a member had.
+    fn give_back(&self, place: u32, lock_type: LockType) {
+        self.show(place, lock_type, false);
+        if let Some(words) = &self.hybrid {
             words.give_back(place, lock_type);
         }
-        words.current.take_if(|it| it.origin == place && !it.migration.abandon());
     }
 
     /// Writes into the shown words whether a member has the lock.

@@ -37,17 +37,13 @@ impl Window<'_> {
             Ok(Reached::Near(word)) => Coding::Signed.state(word.access(WordAccess::Read)),
             _ => LockState::Free,
         };
-        match state {
-            LockState::One(holder) if holder != self.group.place() => {
-                self.lock_wait(target, Blame::Word(state))
-            }
-            _ => {
-                let others = self.sharers(target);
-                let manager = self.group.ranks()[target as usize];
-                let peer = others.is_none().then_some(manager);
-                let target = Some(manager);
-                Wait { peer, others, target, ..self.wait_in(Call::WindowLock) }
-            }
+        // The manager has granted the lock, and its answer is on its way to this member.
+        let is_own = state == LockState::One(self.group.place());
+        let state = if is_own { LockState::Free } else { state };
+        let wait = self.lock_wait(target, Blame::Word(state));
+        match (wait.peer, wait.others) {
+            (None, None) => Wait { peer: wait.target, ..wait },
+            _ => wait,
         }
     }
 

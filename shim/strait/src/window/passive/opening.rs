@@ -134,7 +134,8 @@ impl Opening {
                 group.ranks(),
                 group.place(),
                 lock_managers,
-                (hybrid, shown),
+                hybrid,
+                shown,
             );
             world.with_lock_managers(|lock_managers| lock_managers.open(lock_manager));
         }

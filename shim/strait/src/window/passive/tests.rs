@@ -297,7 +297,7 @@ fn events_tell_of_each_lock() {
 
 /// A lock manager names the holders to members of its node that wait.
 #[test]
-fn who_waits_for_a_manager_waits_for_the_holders() {
+fn a_wait_for_a_manager_names_the_holders() {
     each_rank(1, LockDesign::TwoSided, |window| {
         let (world, one) = (window.world, RankSet::of(Some(1)));
         for lock_type in [LockType::Exclusive, LockType::Shared] {

@@ -231,7 +231,7 @@ fn a_rank_that_finds_its_messages_in_lines_serves_its_windows() {
             world.spin = SpinLimits::new(2, 2);
             let number = world.with_lock_managers(WindowLockManagers::next_number);
             let lock_manager =
-                WindowLockManager::new(number, &[0, 1], place, [number; 2].into(), (None, None));
+                WindowLockManager::new(number, &[0, 1], place, [number; 2].into(), None, None);
             world.with_lock_managers(|all| all.open(lock_manager));
         }
         let exchange = |number: u64| {
