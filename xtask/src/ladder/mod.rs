@@ -65,7 +65,7 @@ fn verdict(climbed: &[Climbed], strict: bool) -> Result<(), Stop> {
         let is_wanted = |rung: &&Climbed| rung.result.as_ref().is_err_and(wanted);
         climbed.iter().filter(is_wanted).map(|rung| rung.name).collect::<Vec<_>>().join(", ")
     };
-    let failed = named(&|stop| matches!(stop, Stop::Failed(_)));
+    let failed = report::reasons(climbed);
     if !failed.is_empty() {
         return Err(Stop::Failed(format!("failed: {failed}")));
     }
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn a_failed_rung_fails_the_ladder() {
         let rungs = [climbed(Ok(())), climbed(Err(Stop::Failed("one\ntwo".into())))];
-        assert_eq!(verdict(&rungs, false), Err(Stop::Failed("failed: loom".into())));
+        assert_eq!(verdict(&rungs, false), Err(Stop::Failed("failed: loom (one two)".into())));
         assert_eq!(verdict(&rungs[..1], true), Ok(()));
     }
 

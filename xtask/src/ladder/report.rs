@@ -52,6 +52,22 @@ pub(super) fn failures(climbed: &[Climbed]) -> String {
         .collect()
 }
 
+/// Characters of a reason in the last line of all.
+const REASON_CHARS: usize = 300;
+
+/// Names the failed rungs with the beginnings of their reasons, for the last line of all: some
+/// readers see no more.
+pub(super) fn reasons(climbed: &[Climbed]) -> String {
+    let reason = |rung: &Climbed| match &rung.result {
+        Err(Stop::Failed(why)) => {
+            let why = why.split_whitespace().collect::<Vec<_>>().join(" ");
+            Some(format!("{} ({})", rung.name, why.chars().take(REASON_CHARS).collect::<String>()))
+        }
+        _ => None,
+    };
+    climbed.iter().filter_map(reason).collect::<Vec<_>>().join(", ")
+}
+
 fn line(text: &mut String, name: &str, result: &str, times: [Duration; 2], why: &str) {
     let [wall, processors] = times.map(minutes);
     let _ = writeln!(text, "{name:<10} {result:<8} {wall:>8} {processors:>8}{why}");

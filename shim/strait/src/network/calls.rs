@@ -13,6 +13,27 @@ use super::remote_peers::RemotePeer;
 use super::{LinkState, Network};
 use crate::NetworkError;
 
+/// Number of times that this rank looks for deaths and still waits for a peer that has refused its
+/// call, before the peer counts as dead. Each time it has looked before whether the wait is over.
+const WATCHES: u8 = 3;
+
+/// A call in progress at the listener of a peer.
+#[derive(Debug)]
+pub(super) struct Call {
+    rank: Rank,
+    reason: CallReason,
+    connection: OutgoingConnection,
+}
+
+/// The reason for a call.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum CallReason {
+    /// This rank sends a message to the peer, or waits for one.
+    Message,
+    /// This rank waits for the peer without a message.
+    Watch,
+}
+
 impl<H: Hca> Network<H> {
     /// Registers an unknown peer, which [`Network::next_newcomer`] then passes to the engine.
     pub(crate) fn meet(&mut self, rank: Rank) {
@@ -27,7 +48,9 @@ impl<H: Hca> Network<H> {
     /// Returns the peers with which no message was exchanged in either direction.
     pub(crate) fn unmet(&self) -> Vec<Rank> {
         let all = (self.others.directory.first()..).zip(&self.others.known);
-        let unmet = all.filter(|(_, other)| matches!(other, RemotePeer::Named));
+        let is_unmet =
+            |other: &RemotePeer| matches!(other, RemotePeer::Named | RemotePeer::Silent { .. });
+        let unmet = all.filter(|(_, other)| is_unmet(other));
         unmet.map(|(rank, _)| rank).collect()
     }
 
@@ -55,10 +78,13 @@ impl<H: Hca> Network<H> {
         Some(refusal)
     }
 
-    /// Calls `rank`, if that is a remote peer without a link.
+    /// Calls `rank`, if that is a remote peer without a link, for a message to it or from it.
     pub(crate) fn call(&mut self, rank: Rank) {
-        if self.others.is_named(rank) {
-            self.place_call(rank);
+        match self.others.get_mut(rank) {
+            Some(RemotePeer::Named) => self.place_call(rank, CallReason::Message),
+            // There will be no message, whether the peer has left or died.
+            Some(RemotePeer::Silent { .. }) => self.forget(rank),
+            _ => {}
         }
     }
 
@@ -70,24 +96,34 @@ impl<H: Hca> Network<H> {
     /// Connects to `rank`, so that its death breaks a link. Does nothing where the launcher tells
     /// of deaths.
     ///
-    /// A rank calls this for each rank that it waits for without a message. Otherwise the two may
-    /// never have had a link.
+    /// A rank calls this for each rank that it waits for without a message, each time that it
+    /// looks for deaths. Otherwise the two may never have had a link.
+    ///
+    /// The wait may be over when the peer refuses the call. Then the peer may have left in good
+    /// order, and this rank must not report it as dead. So it counts as dead only when this rank
+    /// has gone on to wait for it.
     pub(crate) fn watch_over(&mut self, rank: Rank) {
-        if !self.others.deaths_are_told {
-            self.call(rank);
+        if self.others.deaths_are_told {
+            return;
+        }
+        match self.others.get_mut(rank) {
+            Some(RemotePeer::Named) => self.place_call(rank, CallReason::Watch),
+            Some(RemotePeer::Silent { watches }) if *watches < WATCHES => *watches += 1,
+            Some(RemotePeer::Silent { .. }) => self.forget(rank),
+            _ => {}
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn place_call(&mut self, rank: Rank) {
+    fn place_call(&mut self, rank: Rank, reason: CallReason) {
         let Some(address) = self.open_end(rank) else { return };
         let others = &mut self.others;
         if let Some(to) = others.directory.peer_address(rank) {
             let mut call = OutgoingConnection::new(&others.listener.own(), to, &address);
             // The call starts at once. The next poll meets an error again.
             let _ = call.poll(&others.listener);
-            others.outgoing.push((rank, call));
+            others.outgoing.push(Call { rank, reason, connection: call });
             others.nearer = true;
         }
     }
@@ -118,14 +154,14 @@ impl<H: Hca> Network<H> {
 
     /// Returns whether all further data of the calls in progress make an event of the listener.
     pub(super) fn has_rung(&self) -> bool {
-        self.others.outgoing.iter().all(|(_, call)| call.has_said_all())
+        self.others.outgoing.iter().all(|call| call.connection.has_said_all())
     }
 
     #[cold]
     #[inline(never)]
     fn converse(&mut self) {
         let mut calls = core::mem::take(&mut self.others.outgoing);
-        calls.retain_mut(|(rank, call)| self.goes_on(*rank, call));
+        calls.retain_mut(|call| self.goes_on(call));
         self.others.outgoing = calls;
         let mut accepted = core::mem::take(&mut self.others.accepted);
         accepted.retain_mut(|(rank, accepted)| self.stays(*rank, accepted));
@@ -134,17 +170,18 @@ impl<H: Hca> Network<H> {
 
     /// Continues a call, and confirms the connection once this end is connected. Returns false when
     /// the call is finished.
-    fn goes_on(&mut self, rank: Rank, call: &mut OutgoingConnection) -> bool {
+    fn goes_on(&mut self, call: &mut Call) -> bool {
+        let Call { rank, reason, ref mut connection } = *call;
         if self.line_mut(rank).is_none() {
             return false;
         }
-        match call.poll(&self.others.listener) {
+        match connection.poll(&self.others.listener) {
             Ok(Some(address)) => {
                 self.show(rank, address);
                 self.expect(rank);
                 let is_ready = self.is_ready(rank);
                 if is_ready {
-                    call.confirm();
+                    connection.confirm();
                 }
                 !is_ready
             }
@@ -152,7 +189,13 @@ impl<H: Hca> Network<H> {
             _ if self.is_ready(rank) => false,
             Ok(None) => true,
             Err(_) => {
-                self.give_up(rank);
+                match reason {
+                    CallReason::Message => self.close(rank),
+                    CallReason::Watch => {
+                        self.end_line(rank);
+                        self.others.set(rank, RemotePeer::Silent { watches: 0 });
+                    }
+                }
                 false
             }
         }
@@ -165,8 +208,9 @@ impl<H: Hca> Network<H> {
             Ok(false) => return true,
             Ok(true) => self.expect(rank),
             // If this process also calls that peer, the outcome of that call decides.
-            Err(_) if self.others.outgoing.iter().any(|(callee, _)| *callee == rank) => {}
-            Err(_) => self.give_up(rank),
+            Err(_) if self.others.outgoing.iter().any(|call| call.rank == rank) => {}
+            Err(_) if !self.is_ready(rank) => self.close(rank),
+            Err(_) => {}
         }
         false
     }
@@ -175,7 +219,7 @@ impl<H: Hca> Network<H> {
     fn welcome(&mut self, hello: ConnectRequest) {
         let Ok(rank) = self.others.directory.number(hello.from) else { return };
         self.others.meet(rank);
-        if self.others.is_named(rank) {
+        if self.others.may_call(rank) {
             self.open_end(rank);
         }
         if let Some(RemotePeer::Linked(address)) = self.others.get_mut(rank) {
@@ -227,13 +271,6 @@ impl<H: Hca> Network<H> {
         let line = self.lines.get_mut(rank as usize).and_then(Option::as_mut);
         let Some(line) = line else { return false };
         matches!(line.connect(&mut self.device), Ok(Readiness::Ready))
-    }
-
-    /// Closes the link to a peer that does not answer. Operations on the link report it.
-    fn give_up(&mut self, rank: Rank) {
-        if !self.is_ready(rank) {
-            self.close(rank);
-        }
     }
 
     /// Records that the link to `rank` has ended for good.

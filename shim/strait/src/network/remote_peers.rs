@@ -13,8 +13,9 @@ use strait_core::ring::{LinkAddress, LinkConfig};
 use strait_platform::boot::{Directory, KeyValueStore, PeerAddress};
 use strait_platform::{Nodes, Rank};
 
+use super::calls::Call;
 use super::config::peers;
-use super::listener::{AcceptedPeer, ConnectionListener, OutgoingConnection};
+use super::listener::{AcceptedPeer, ConnectionListener};
 use crate::NetworkError;
 
 /// The remote peers of one rank.
@@ -28,7 +29,7 @@ pub(crate) struct RemotePeers {
     /// Unknown processes may call.
     open: bool,
     /// Calls in progress at the listeners of peers.
-    pub(super) outgoing: Vec<(Rank, OutgoingConnection)>,
+    pub(super) outgoing: Vec<Call>,
     /// Peers to which an answer was sent, and which have not confirmed their connection.
     pub(super) accepted: Vec<(Rank, AcceptedPeer)>,
     pub(super) looks: u32,
@@ -53,6 +54,9 @@ pub(super) enum RemotePeer {
     Refused,
     /// This side's end of the link is open, and has this address.
     Linked(LinkAddress),
+    /// The peer has left or died. It refused a call of this process, which only
+    /// [watched over](super::Network::watch_over) it, and has since done so this number of times.
+    Silent { watches: u8 },
     /// The peer does not answer or has left, or is not remote.
     Gone,
 }
@@ -146,8 +150,9 @@ impl RemotePeers {
         }
     }
 
-    pub(super) fn is_named(&mut self, rank: Rank) -> bool {
-        matches!(self.get_mut(rank), Some(RemotePeer::Named))
+    /// Returns whether a link to `rank` may be made when it calls.
+    pub(super) fn may_call(&mut self, rank: Rank) -> bool {
+        matches!(self.get_mut(rank), Some(RemotePeer::Named | RemotePeer::Silent { .. }))
     }
 
     /// Returns whether `rank` has no link but may get one, or the reason for the missing link is
@@ -155,7 +160,8 @@ impl RemotePeers {
     #[cold]
     #[inline(never)]
     pub(super) fn is_unmet(&mut self, rank: Rank) -> bool {
-        matches!(self.get_mut(rank), Some(RemotePeer::Named | RemotePeer::Refused))
+        use RemotePeer::{Named, Refused, Silent};
+        matches!(self.get_mut(rank), Some(Named | Refused | Silent { .. }))
     }
 
     /// Returns whether a call may arrive that needs an answer.

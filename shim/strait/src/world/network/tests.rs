@@ -3,7 +3,7 @@
 use core::ptr::NonNull;
 
 use strait_core::buffer::Part;
-use strait_core::engine::{Channel as _, Tuning};
+use strait_core::engine::{Channel as _, Gone, Tuning};
 use strait_core::hca::Access;
 use strait_core::layout::SegmentConfig;
 use strait_core::ring::Design;
@@ -52,4 +52,32 @@ fn a_link_that_cannot_be_made_is_an_error_that_names_the_peer() {
         zero.endpoint().send(&[1_u8], 2, 1).unwrap();
         zero.finalize().unwrap();
     });
+}
+
+#[test]
+fn a_peer_that_left_is_not_dead_to_a_rank_that_waits_for_it_no_more() {
+    let nodes = Nodes::named([0, 1]);
+    let kind = (DeviceChoice::Soft(SoftMode::Inline), Design::ZeroCopy);
+    let worlds =
+        World::in_process_by(kind, Tuning::default(), SegmentConfig::new(2), &nodes).unwrap();
+    let [zero, one] = <[World; 2]>::try_from(worlds).unwrap();
+    let is_called = || zero.with_network(|network| network.is_linked(1)).unwrap();
+    one.finalize().unwrap();
+    zero.watch_over(1);
+    assert!(is_called());
+    while is_called() {
+        zero.progress().unwrap();
+    }
+    let gone = || {
+        zero.progress().unwrap();
+        zero.lock_progress().gone(1)
+    };
+    assert_eq!(gone(), None, "a call that was refused once");
+    // A rank that goes on to wait must not wait for ever.
+    let looks = (0..100).take_while(|_| {
+        zero.watch_over(1);
+        gone().is_none()
+    });
+    assert!((1..10).contains(&looks.count()));
+    assert!(matches!(gone(), Some(Gone::Failed(_))), "{:?}", gone());
 }
