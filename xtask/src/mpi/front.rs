@@ -231,11 +231,24 @@ fn death(shell: &Shell, host: &Host) -> Result<(), Stop> {
     let job = launch(shell, host, "-disable-auto-cleanup -n 3 setsid -w").arg(program).arg(&known);
     // The launcher reports the death.
     let _ = job.output();
-    let count = fs::metadata(&known).map_or(0, |found| found.len());
+    let count = count_of_two(&known);
     if count == 2 {
         return Ok(());
     }
     Err(Stop::Failed(format!("{count} of 2 ranks got an error after the death of a third")))
+}
+
+/// Returns how many of two ranks have written a byte to this file. A launcher may end before the
+/// ranks that it does not end, so it waits for both.
+fn count_of_two(file: &Path) -> u64 {
+    let count = || fs::metadata(file).map_or(0, |found| found.len());
+    for _ in 0..200 {
+        if count() == 2 {
+            break;
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+    count()
 }
 
 /// The calls of windows in which others wait when a rank is killed, as `window_death.c` numbers
@@ -269,15 +282,11 @@ fn window_death(
     let job = launch(shell, host, &format!("{options} -n 3 setsid -w")).arg(program);
     // The launcher reports the death.
     let _ = job.arg(call.to_string()).arg(&known).output();
-    let count = || fs::metadata(&known).map_or(0, |found| found.len());
-    // A launcher may end before the ranks that it does not end.
-    for _ in 0..100 {
-        if count() == 2 {
-            return Ok(());
-        }
-        thread::sleep(Duration::from_millis(100));
+    let count = count_of_two(&known);
+    if count == 2 {
+        return Ok(());
     }
-    Err(Stop::Failed(format!("{} of 2 ranks got through call {call} after a death", count())))
+    Err(Stop::Failed(format!("{count} of 2 ranks got through call {call} after a death")))
 }
 
 /// Runs mpi4py's own tests.

@@ -320,7 +320,7 @@ fn named(
             break;
         }
         open.retain(|job| {
-            let seen = job.look("--interval 200");
+            let seen = job.look(&format!("--interval {}", job.interval()));
             let is_named = job.hang.is_named(job.words, &seen);
             if !is_named && job.begin.elapsed() > TIME_LIMIT {
                 let said = fs::read_to_string(&job.log).unwrap_or_default();
@@ -382,6 +382,12 @@ impl<'a> Job<'a> {
     fn processes(&self) -> Vec<String> {
         let pids = fs::read_to_string(&self.pids).unwrap_or_default();
         pids.lines().map(str::to_owned).collect()
+    }
+
+    /// Returns the milliseconds between two looks. They grow with the age of the job: a rank that
+    /// got no processor between the looks is not judged.
+    fn interval(&self) -> u128 {
+        (self.begin.elapsed().as_millis() / 10).clamp(200, 2000)
     }
 
     /// Returns what `strait why` says about the job: nothing before its ranks have started.

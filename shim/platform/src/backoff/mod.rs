@@ -316,6 +316,13 @@ impl CallTimer {
         if self.calls_left > 0 {
             return false;
         }
+        self.is_due_now()
+    }
+
+    /// Returns whether to check which ranks are alive, for one of few calls: it reads the clock
+    /// each time.
+    #[inline]
+    pub fn is_due_now(&mut self) -> bool {
         self.calls_left = CALLS_PER_CLOCK;
         is_due(&mut self.checked)
     }

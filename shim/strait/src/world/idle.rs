@@ -3,6 +3,7 @@
 use core::cell::Cell;
 
 use strait_core::layout::{Call, Count, PairCounters, UnexpectedSummary, Wait};
+use strait_platform::backoff::CallTimer;
 use strait_platform::clock::monotonic_ns;
 
 use super::World;
@@ -33,13 +34,15 @@ pub(crate) struct IdleWait {
 impl World {
     /// Makes progress like [`World::poll`], and records now and then what the caller may wait for.
     /// It counts as a wait from the second check on at which `what` returns the same and nothing
-    /// has moved.
+    /// has moved. The caller has looked at the fastboxes many times since the last call, and may
+    /// have yielded each time. So each call reads the clock.
     pub(crate) fn poll_in_wait(
         &self,
         idle: &Cell<Option<IdleWait>>,
         what: impl Fn() -> Option<PortWait>,
     ) -> Result<(), Error> {
         self.progress_and_check(
+            CallTimer::is_due_now,
             || Wait::new(Call::Test),
             |polls| {
                 let unexpected = self.tell_observers(None);

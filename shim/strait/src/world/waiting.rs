@@ -6,7 +6,7 @@ use strait_core::engine::{Fault, Outcome, Owner, RequestId, Status, Ticket};
 use strait_core::layout::{Call, EventKind, Life, Liveness, ShortName, UnexpectedSummary, Wait};
 use strait_core::sync::{finish_look, spin_hint};
 use strait_core::wire::Key;
-use strait_platform::backoff::{Backoff, Next, POLLS_PER_PROGRESS, POLLS_PER_QUEUE};
+use strait_platform::backoff::{Backoff, CallTimer, Next, POLLS_PER_PROGRESS, POLLS_PER_QUEUE};
 use strait_platform::record::{RecordPlace, WaitRecorder};
 
 use super::World;
@@ -97,7 +97,7 @@ impl World {
 
     /// Makes progress like [`World::poll`], for a call that does not wait for `what`.
     pub(crate) fn poll_for(&self, what: impl Fn() -> Wait) -> Result<(), Error> {
-        self.progress_and_check(what, |wait| {
+        self.progress_and_check(CallTimer::is_due, what, |wait| {
             let unexpected = self.tell_observers(wait.peer);
             self.record_place().write_once(wait, &unexpected);
         })
@@ -111,7 +111,8 @@ impl World {
         what: impl Fn() -> Wait,
     ) -> Result<(), Error> {
         record.turns += 1;
-        self.progress_and_check(what, |wait| record.record.renew(wait, record.turns))
+        let renew = |wait| record.record.renew(wait, record.turns);
+        self.progress_and_check(CallTimer::is_due, what, renew)
     }
 
     /// Returns the record of a loop that waits by calls of [`World::poll_in_loop`].
@@ -144,17 +145,18 @@ impl World {
         self.lock_progress().note(kind, peer, key, wait.call as u64);
     }
 
-    /// Makes progress. When it is time to look for ranks that have died, it calls `write` with
-    /// what this rank waits for, and looks.
+    /// Makes progress. When it is time to look for ranks that have died (`is_due`), it calls
+    /// `write` with what this rank waits for, and looks.
     pub(super) fn progress_and_check(
         &self,
+        is_due: impl FnOnce(&mut CallTimer) -> bool,
         what: impl Fn() -> Wait,
         write: impl FnOnce(Wait),
     ) -> Result<(), Error> {
         self.with_baselines(Baselines::hurry);
         self.progress()?;
         let mut call_timer = self.call_timer.get();
-        let due = call_timer.is_due();
+        let due = is_due(&mut call_timer);
         self.call_timer.set(call_timer);
         if due {
             let wait = what();
