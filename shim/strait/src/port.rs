@@ -31,7 +31,7 @@ mod waits;
 
 use crate::network::{self, ConnectionListener, RemotePeers};
 pub use crate::world::PortWait;
-use crate::world::{IdleWait, World};
+use crate::world::{PollRecord, World};
 use crate::{Error, NetworkError, Warning, env};
 use regions::PortRegions;
 pub use regions::{REGIONS_MAX, RegionError, RegionKey};
@@ -54,7 +54,7 @@ pub struct Port {
     pending_peers: RefCell<Option<RemotePeers>>,
     looks: Cell<u32>,
     /// The wait that was recorded last.
-    idle: Cell<Option<IdleWait>>,
+    polls: Cell<PollRecord>,
 }
 
 impl Port {
@@ -96,7 +96,7 @@ impl Port {
             cpus,
             pending_peers,
             looks: Cell::new(0),
-            idle: Cell::new(None),
+            polls: Cell::default(),
         })
     }
 

@@ -48,7 +48,7 @@ mod registrations;
 mod usage;
 mod waiting;
 
-pub(crate) use idle::IdleWait;
+pub(crate) use idle::PollRecord;
 pub use idle::PortWait;
 pub use waiting::LoopRecord;
 

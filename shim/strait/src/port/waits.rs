@@ -14,7 +14,7 @@ impl Port {
     /// The errors of [`Port::poll`].
     pub fn poll_in_wait(&self, what: impl Fn() -> Option<PortWait>) -> Result<(), Error> {
         self.attend()?;
-        self.world.poll_in_wait(&self.idle, what)
+        self.world.poll_in_wait(&self.polls, what)
     }
 
     /// Returns whether processes of other universes may send messages.

@@ -8,6 +8,7 @@ use strait_platform::clock::monotonic_ns;
 
 use super::World;
 use crate::Error;
+use crate::progress::windows::baseline::Baselines;
 
 /// What a process waits for, as far as its operations tell.
 #[derive(Clone, Copy, Debug)]
@@ -20,11 +21,19 @@ pub struct PortWait {
     pub accesses: u64,
 }
 
+/// What a process that polls has done lately.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PollRecord {
+    /// Number of calls in which something moved: a packet, or a part of a transfer.
+    moves: u64,
+    wait: Option<IdleWait>,
+}
+
 /// A wait that is recorded because nothing has moved between two checks.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct IdleWait {
+struct IdleWait {
     wait: Wait,
-    /// Number of packets and of other movements when it began.
+    /// Number of calls that moved something, of packets and of accesses when it began.
     moved: u64,
     since_ns: u64,
     /// Number of checks since then.
@@ -38,29 +47,30 @@ impl World {
     /// have yielded each time. So each call reads the clock.
     pub(crate) fn poll_in_wait(
         &self,
-        idle: &Cell<Option<IdleWait>>,
+        record: &Cell<PollRecord>,
         what: impl Fn() -> Option<PortWait>,
     ) -> Result<(), Error> {
-        self.progress_and_check(
-            CallTimer::is_due_now,
-            || Wait::new(Call::Test),
-            |polls| {
-                let unexpected = self.tell_observers(None);
-                let Some(PortWait { wait, unexpected, accesses }) = what() else {
-                    idle.set(None);
-                    return self.record_place().write_once(polls, &unexpected);
-                };
-                let moved = self.packets().wrapping_add(accesses);
-                let same = |it: &IdleWait| it.wait == wait && it.moved == moved;
-                let next = match idle.get().filter(same) {
-                    Some(before) => IdleWait { checks: before.checks + 1, ..before },
-                    None => IdleWait { wait, moved, since_ns: monotonic_ns(), checks: 0 },
-                };
-                idle.set(Some(next));
-                let IdleWait { wait, since_ns, checks, .. } = next;
-                self.record_place().write_again(wait, since_ns, checks, &unexpected);
-            },
-        )
+        self.with_baselines(Baselines::hurry);
+        let PollRecord { moves, wait: before } = record.get();
+        let moves = moves.wrapping_add(u64::from(self.progress()?));
+        record.set(PollRecord { moves, wait: before });
+        let observe = |polls| {
+            let unexpected = self.tell_observers(None);
+            let Some(PortWait { wait, unexpected, accesses }) = what() else {
+                record.set(PollRecord { moves, wait: None });
+                return self.record_place().write_once(polls, &unexpected);
+            };
+            let moved = self.packets().wrapping_add(accesses).wrapping_add(moves);
+            let same = |it: &IdleWait| it.wait == wait && it.moved == moved;
+            let next = match before.filter(same) {
+                Some(before) => IdleWait { checks: before.checks + 1, ..before },
+                None => IdleWait { wait, moved, since_ns: monotonic_ns(), checks: 0 },
+            };
+            record.set(PollRecord { moves, wait: Some(next) });
+            let IdleWait { wait, since_ns, checks, .. } = next;
+            self.record_place().write_again(wait, since_ns, checks, &unexpected);
+        };
+        self.check_if(CallTimer::is_due_now, || Wait::new(Call::Test), observe)
     }
 
     /// Returns the number of packets that this rank has sent and received on its node, as it was

@@ -155,6 +155,16 @@ impl World {
     ) -> Result<(), Error> {
         self.with_baselines(Baselines::hurry);
         self.progress()?;
+        self.check_if(is_due, what, write)
+    }
+
+    /// The second half of [`World::progress_and_check`].
+    pub(super) fn check_if(
+        &self,
+        is_due: impl FnOnce(&mut CallTimer) -> bool,
+        what: impl Fn() -> Wait,
+        write: impl FnOnce(Wait),
+    ) -> Result<(), Error> {
         let mut call_timer = self.call_timer.get();
         let due = is_due(&mut call_timer);
         self.call_timer.set(call_timer);
