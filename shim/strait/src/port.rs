@@ -54,7 +54,7 @@ pub struct Port {
     pending_peers: RefCell<Option<RemotePeers>>,
     looks: Cell<u32>,
     /// The wait that was recorded last.
-    polls: Cell<PollRecord>,
+    polls: PollRecord,
 }
 
 impl Port {
@@ -96,7 +96,7 @@ impl Port {
             cpus,
             pending_peers,
             looks: Cell::new(0),
-            polls: Cell::default(),
+            polls: PollRecord::default(),
         })
     }
 

@@ -22,11 +22,11 @@ pub struct PortWait {
 }
 
 /// What a process that polls has done lately.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct PollRecord {
     /// Number of calls in which something moved: a packet, or a part of a transfer.
-    moves: u64,
-    wait: Option<IdleWait>,
+    moves: Cell<u64>,
+    wait: Cell<Option<IdleWait>>,
 }
 
 /// A wait that is recorded because nothing has moved between two checks.
@@ -47,26 +47,27 @@ impl World {
     /// have yielded each time. So each call reads the clock.
     pub(crate) fn poll_in_wait(
         &self,
-        record: &Cell<PollRecord>,
+        record: &PollRecord,
         what: impl Fn() -> Option<PortWait>,
     ) -> Result<(), Error> {
         self.with_baselines(Baselines::hurry);
-        let PollRecord { moves, wait: before } = record.get();
-        let moves = moves.wrapping_add(u64::from(self.progress()?));
-        record.set(PollRecord { moves, wait: before });
+        if self.progress()? {
+            record.moves.set(record.moves.get().wrapping_add(1));
+        }
         let observe = |polls| {
             let unexpected = self.tell_observers(None);
             let Some(PortWait { wait, unexpected, accesses }) = what() else {
-                record.set(PollRecord { moves, wait: None });
+                record.wait.set(None);
                 return self.record_place().write_once(polls, &unexpected);
             };
-            let moved = self.packets().wrapping_add(accesses).wrapping_add(moves);
+            let others = accesses.wrapping_add(record.moves.get());
+            let moved = self.packets().wrapping_add(others);
             let same = |it: &IdleWait| it.wait == wait && it.moved == moved;
-            let next = match before.filter(same) {
+            let next = match record.wait.get().filter(same) {
                 Some(before) => IdleWait { checks: before.checks + 1, ..before },
                 None => IdleWait { wait, moved, since_ns: monotonic_ns(), checks: 0 },
             };
-            record.set(PollRecord { moves, wait: Some(next) });
+            record.wait.set(Some(next));
             let IdleWait { wait, since_ns, checks, .. } = next;
             self.record_place().write_again(wait, since_ns, checks, &unexpected);
         };
