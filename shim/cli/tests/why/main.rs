@@ -81,6 +81,12 @@ fn names(hang: &Hang, why: &Value) -> bool {
 /// A job that goes on for ever, with traffic that its ranks draw.
 const HEALTHY: &str = "healthy";
 
+/// A job in which one rank sends short messages to the other.
+const ONE_WAY: &str = "one_way";
+
+/// A job in which two ranks send short messages in turn.
+const IN_TURN: &str = "in_turn";
+
 /// Starts a job of ranks that do what this name says.
 fn start(name: &str, ranks: u32, options: &[&str]) -> Running {
     Running(command(name, ranks, options).stderr(Stdio::null()).spawn().unwrap())
@@ -133,6 +139,8 @@ fn a_rank_of_a_job_that_hangs() {
     let world = World::init().unwrap();
     match HANGS.iter().find(|hang| hang.name == name) {
         Some(hang) => (hang.act)(world),
+        None if name == ONE_WAY => healthy::send_one_way(&world),
+        None if name == IN_TURN => healthy::send_in_turn(&world),
         // A rank that learns of the death of another stays, too, so that the job goes on.
         None => drop(catch_unwind(AssertUnwindSafe(|| healthy::go_on(&world)))),
     }
