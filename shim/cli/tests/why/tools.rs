@@ -68,9 +68,11 @@ fn the_last_events_of_killed_ranks_are_readable() {
         let text = fs::read_to_string(&file).unwrap_or_default();
         serde_json::from_str(&text).unwrap_or(Value::Null)
     };
-    wait_until("each rank has events", || {
+    wait_until("each rank has events, and one of them locks a window", || {
         let seen = trace();
-        seen["traceEvents"].is_array() && (0..4).all(|rank| !events(&seen, rank).is_empty())
+        seen["traceEvents"].is_array()
+            && (0..4).all(|rank| !events(&seen, rank).is_empty())
+            && (0..4).flat_map(|rank| events(&seen, rank)).any(|event| event["cat"] == "epoch")
     });
     let seen = why(&job);
     for rank in 1..4 {
