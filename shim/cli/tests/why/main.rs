@@ -175,6 +175,47 @@ fn reports_of_two_hosts_name_the_hang() {
     assert!(!alone.contains("wait for each other"), "{alone}");
 }
 
+/// An agent that runs the program here. Host 0 shows rank 0 alone, host 1 rank 1 alone, and others
+/// refuse.
+const AGENT: &str = r#"#!/bin/sh
+case $1 in
+0) hidden=1 ;;
+1) hidden=0 ;;
+*) echo "no route to $1" >&2; exit 255 ;;
+esac
+shift
+"$@" | sed "s/\"rank\":$hidden,\"state\":\"[a-z]*\"/\"rank\":$hidden,\"state\":\"unseen\"/"
+"#;
+
+#[test]
+fn hosts_are_asked_at_once_and_those_that_refuse_are_named() {
+    let hang = HANGS.iter().find(|hang| hang.name == "receives_between_nodes").unwrap();
+    let job = start(hang.name, hang.ranks, hang.options);
+    wait_until("the job runs", || why(&job)["ranks"].as_array().is_some_and(|it| it.len() == 2));
+    let id = why(&job)["job"].as_str().unwrap().to_owned();
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("agent");
+    std::fs::write(&script, AGENT).unwrap();
+    let agent = format!("sh {}", script.display());
+    let ask = |hosts: &str, more: &[&str]| {
+        let words = ["why", "--hosts", hosts, "--agent", &agent, "--interval", "300"];
+        strait(&[&words[..], &["--job", &id], more].concat())
+    };
+    let mut both = String::new();
+    wait_until("the reports name the hang", || {
+        both = ask("0,1,7", &[]);
+        both.contains("ranks 0 and 1 wait for each other")
+    });
+    assert!(both.contains("recv: source 0, tag 7") && both.contains("; on 1"), "{both}");
+    assert!(both.contains("host 7 gave no report: no route to 7 (exit status: 255)"), "{both}");
+    let alone: Value = serde_json::from_str(&ask("0,7", &["--json"])).unwrap();
+    assert_eq!((&alone["unread"], &alone["stuck"]), (&json!([1]), &json!([])), "{alone:#}");
+    assert_eq!(alone["silent"][0]["host"], "7", "{alone:#}");
+    assert_eq!(alone["ranks"][0]["host"], "0", "{alone:#}");
+    let elsewhere = ask("0,1", &["--program", "/no/strait"]);
+    assert_eq!(elsewhere, "", "no host has the program");
+}
+
 #[test]
 fn a_process_without_a_job_is_told_so() {
     let output = Command::new(env!("CARGO_BIN_EXE_strait"))
