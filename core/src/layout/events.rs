@@ -74,6 +74,50 @@ kinds! {
     LockTaken = 13: "window lock taken",
     /// The lock of a target of a window was released.
     LockReleased = 14: "window lock released",
+    /// An epoch of a window began. The context is the window's number, and the number of bytes is
+    /// that of the [`EpochKind`].
+    EpochBegan = 15: "window epoch",
+    /// That epoch is over.
+    EpochEnded = 16: "window epoch ended",
+}
+
+/// A kind of epoch of a window (MPI-4.1 §12.5).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(u64)]
+pub enum EpochKind {
+    /// From one fence to the next.
+    Fence = 1,
+    /// From start to complete.
+    Access = 2,
+    /// From post to wait.
+    Exposure = 3,
+    /// From lock to unlock, or from `lock_all` to `unlock_all`.
+    Lock = 4,
+}
+
+impl EpochKind {
+    /// Parses the number that another process wrote.
+    #[must_use]
+    pub const fn parse(raw: u64) -> Option<Self> {
+        match raw {
+            1 => Some(Self::Fence),
+            2 => Some(Self::Access),
+            3 => Some(Self::Exposure),
+            4 => Some(Self::Lock),
+            _ => None,
+        }
+    }
+
+    /// Returns the name that traces show.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Fence => "fence epoch",
+            Self::Access => "access epoch",
+            Self::Exposure => "exposure epoch",
+            Self::Lock => "lock epoch",
+        }
+    }
 }
 
 /// An event.
@@ -87,9 +131,10 @@ pub struct Event {
     pub peer: u32,
     /// The tag, if the event has one.
     pub tag: u32,
-    /// The context, if the event has one.
+    /// The context or the number of the window, if the event has one.
     pub context: u32,
-    /// Length of the message in bytes, or the call of a wait.
+    /// Length of the message in bytes, or the call of a wait, the type of a lock, the kind of an
+    /// epoch.
     pub bytes: u64,
 }
 
@@ -186,6 +231,15 @@ mod tests {
         // The place of the oldest one may be the next to be written.
         assert_eq!(ring.iter().collect::<std::vec::Vec<_>>(), [event(3), event(4), event(5)]);
         assert_eq!((ring.read(1), ring.read(6)), (None, None));
+    }
+
+    #[test]
+    fn kinds_of_epochs_are_found_by_their_numbers() {
+        use EpochKind::{Access, Exposure, Fence, Lock};
+        for kind in [Fence, Access, Exposure, Lock] {
+            assert_eq!(EpochKind::parse(kind as u64), Some(kind));
+        }
+        assert_eq!([0, 5, u64::MAX].map(EpochKind::parse), [None; 3]);
     }
 
     #[test]

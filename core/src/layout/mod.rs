@@ -27,7 +27,7 @@ mod waiting;
 
 pub use crate::wire::{CellIndex, Corrupt};
 pub use counters::{Count, PairCounters};
-pub use events::{EVENTS, Event, EventKind, EventRing};
+pub use events::{EVENTS, EpochKind, Event, EventKind, EventRing};
 pub use faults::{FaultRecord, Truncation};
 pub use header::{AttachError, LAYOUT_VERSION, MAGIC, SegmentHeader};
 pub use names::{COMMUNICATORS, Communicator, CommunicatorRecord, ShortName};

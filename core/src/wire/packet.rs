@@ -153,6 +153,12 @@ impl HeaderWord {
         if number == 0 { None } else { Some((word & Sequence::HIGHER != 0, number)) }
     }
 
+    /// Returns the payload's length in bytes, whatever packet this is the header of.
+    #[must_use]
+    pub const fn length(self) -> usize {
+        KindLength(self.0 as u32).length()
+    }
+
     /// Returns kind and length if this is the header of message `sequence`.
     #[inline(always)]
     #[must_use]

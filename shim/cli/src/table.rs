@@ -43,6 +43,13 @@ impl TextTable {
         }
     }
 
+    /// Puts one blank between the columns that are set, not two.
+    pub(crate) fn narrow(&mut self) {
+        for column in self.0.column_iter_mut() {
+            column.set_padding((0, 1));
+        }
+    }
+
     /// Returns the table in `width` columns at most, without blanks at the ends of its lines, which
     /// would disturb copies of them.
     pub(crate) fn text(&mut self, width: u16) -> String {

@@ -8,7 +8,9 @@ use std::thread;
 use clap::Args;
 use console::Term;
 use serde_json::{Value, json};
-use strait::observe::{self, ObservedJob, ObservedRank, PairCounts, look_at_threads, monotonic_ns};
+use strait::observe::{
+    self, ObservedJob, ObservedRank, PairCounts, PairSent, look_at_threads, monotonic_ns,
+};
 
 use crate::output::{complain, say};
 use crate::table::{TextTable, reader_width};
@@ -51,8 +53,8 @@ struct JobSample {
 struct RankSample {
     seen: ObservedRank,
     ticks: u64,
-    /// Packets to each rank on the node, and the other counters about it.
-    to: Vec<(u64, PairCounts)>,
+    /// What it has sent to each rank on the node.
+    to: Vec<(PairSent, PairCounts)>,
 }
 
 /// What a rank did between two looks.
@@ -64,18 +66,76 @@ struct RankRates {
     wait: String,
     /// Share of one processor.
     cpu: f64,
-    /// Packets in a second through lines and parcels.
-    short: f64,
-    /// Packets in a second through cells.
-    cells: f64,
-    /// Large messages in a second.
-    transfers: f64,
-    /// Bytes of large messages in a second.
-    transfer_bytes: f64,
+    /// What it sent to all peers on its node.
+    sent: SendRates,
     /// Messages that no receive has taken, and the memory that they use in bytes.
     unexpected: (u32, u64),
-    /// Packets in a second to each peer that got some.
-    peers: Vec<(u32, f64)>,
+    /// What it sent to each peer that got something.
+    peers: Vec<(u32, SendRates)>,
+}
+
+/// What a rank sent in a second, by path.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct SendRates {
+    /// Packets on all paths.
+    packets: f64,
+    /// Lines of the fastbox; `None` where they cannot be read.
+    lines: Option<f64>,
+    /// Packets through cells.
+    cells: f64,
+    /// Large messages.
+    transfers: f64,
+    /// Bytes of large messages.
+    transfer_bytes: f64,
+}
+
+impl SendRates {
+    const NONE: Self =
+        Self { packets: 0.0, lines: Some(0.0), cells: 0.0, transfers: 0.0, transfer_bytes: 0.0 };
+
+    /// Returns what was sent to a peer between two looks.
+    fn between(
+        before: &(PairSent, PairCounts),
+        now: &(PairSent, PairCounts),
+        seconds: f64,
+    ) -> Self {
+        let rate = |before: u64, now: u64| now.saturating_sub(before) as f64 / seconds;
+        let ((sent_before, before), (sent, now)) = (before, now);
+        let lines = sent_before.fastbox_lines.zip(sent.fastbox_lines);
+        Self {
+            packets: rate(sent_before.packets, sent.packets),
+            lines: lines.map(|(before, now)| rate(before, now)),
+            cells: rate(before.cells, now.cells),
+            transfers: rate(before.transfers, now.transfers),
+            transfer_bytes: rate(before.transfer_bytes, now.transfer_bytes),
+        }
+    }
+
+    fn plus(self, other: Self) -> Self {
+        Self {
+            packets: self.packets + other.packets,
+            lines: self.lines.zip(other.lines).map(|(one, two)| one + two),
+            cells: self.cells + other.cells,
+            transfers: self.transfers + other.transfers,
+            transfer_bytes: self.transfer_bytes + other.transfer_bytes,
+        }
+    }
+
+    /// Returns the packets through lines and parcels.
+    fn short(&self) -> f64 {
+        (self.packets - self.cells).max(0.0)
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "packets_per_second": self.packets,
+            "short_packets_per_second": self.short(),
+            "fastbox_lines_per_second": self.lines,
+            "cell_packets_per_second": self.cells,
+            "transfers_per_second": self.transfers,
+            "transfer_bytes_per_second": self.transfer_bytes,
+        })
+    }
 }
 
 impl Top {
@@ -135,7 +195,7 @@ fn sample(job: &ObservedJob) -> JobSample {
     let ranks = job.look();
     let count = ranks.len() as u32;
     let one = |seen: ObservedRank| {
-        let to = |peer| (job.packets(seen.rank, peer), job.counts(seen.rank, peer));
+        let to = |peer| (job.sent(seen.rank, peer), job.counts(seen.rank, peer));
         let threads = if seen.pid == 0 { Vec::new() } else { look_at_threads(seen.pid) };
         let ticks = threads.iter().map(|thread| thread.ticks).sum();
         RankSample { seen, ticks, to: (0..count).map(to).collect() }
@@ -150,18 +210,12 @@ fn rates(before: &JobSample, now: &JobSample) -> Vec<RankRates> {
 }
 
 fn rates_of(before: &RankSample, now: &RankSample, seconds: f64) -> RankRates {
-    let rate = |before: u64, now: u64| now.saturating_sub(before) as f64 / seconds;
-    let sum = |of: fn(&PairCounts) -> u64| {
-        let total = |sample: &RankSample| sample.to.iter().map(|(_, counts)| of(counts)).sum();
-        rate(total(before), total(now))
-    };
     let pairs = (0..).zip(before.to.iter().zip(&now.to));
-    let peers: Vec<(u32, f64)> = pairs
-        .map(|(peer, (before, now))| (peer, rate(before.0, now.0)))
-        .filter(|(_, packets)| *packets > 0.0)
+    let peers: Vec<(u32, SendRates)> = pairs
+        .map(|(peer, (before, now))| (peer, SendRates::between(before, now, seconds)))
+        .filter(|(_, sent)| *sent != SendRates::NONE)
         .collect();
-    let packets: f64 = peers.iter().map(|(_, packets)| packets).sum();
-    let cells = sum(|counts| counts.cells);
+    let ticks = now.ticks.saturating_sub(before.ticks);
     let (state, wait) = match activity(&now.seen) {
         Activity::Computes => ("computes", String::new()),
         Activity::Waits { wait, .. } => ("waits", wait.to_string()),
@@ -175,11 +229,8 @@ fn rates_of(before: &RankSample, now: &RankSample, seconds: f64) -> RankRates {
         pid: now.seen.pid,
         state,
         wait,
-        cpu: rate(before.ticks, now.ticks) / TICKS_PER_SECOND,
-        short: (packets - cells).max(0.0),
-        cells,
-        transfers: sum(|counts| counts.transfers),
-        transfer_bytes: sum(|counts| counts.transfer_bytes),
+        cpu: ticks as f64 / TICKS_PER_SECOND / seconds,
+        sent: peers.iter().fold(SendRates::NONE, |sum, (_, sent)| sum.plus(*sent)),
         unexpected: (now.seen.unexpected.messages, now.seen.unexpected.bytes),
         peers,
     }
@@ -193,12 +244,14 @@ fn as_text(id: u64, rates: &[RankRates]) -> String {
         "state",
         "CPU",
         "short/s",
+        "lines/s",
         "cells/s",
         "large/s",
         "MB/s",
         "unexpected",
         "to",
     ]);
+    table.narrow();
     for rank in rates {
         let (messages, bytes) = rank.unexpected;
         table.line(vec![
@@ -206,10 +259,11 @@ fn as_text(id: u64, rates: &[RankRates]) -> String {
             rank.pid.to_string(),
             rank.state.to_owned(),
             format!("{:.0} %", rank.cpu * 100.0),
-            format!("{:.0}", rank.short),
-            format!("{:.0}", rank.cells),
-            format!("{:.0}", rank.transfers),
-            format!("{:.1}", rank.transfer_bytes / 1e6),
+            format!("{:.0}", rank.sent.short()),
+            rank.sent.lines.map_or_else(|| "?".to_owned(), |lines| format!("{lines:.0}")),
+            format!("{:.0}", rank.sent.cells),
+            format!("{:.0}", rank.sent.transfers),
+            format!("{:.1}", rank.sent.transfer_bytes / 1e6),
             format!("{messages}, {bytes} B"),
             busiest(&rank.peers),
         ]);
@@ -222,12 +276,12 @@ fn as_text(id: u64, rates: &[RankRates]) -> String {
 }
 
 /// Returns the peer that gets most packets, and the number of other peers that get some.
-fn busiest(peers: &[(u32, f64)]) -> String {
-    let most = peers.iter().max_by(|one, other| one.1.total_cmp(&other.1));
+fn busiest(peers: &[(u32, SendRates)]) -> String {
+    let most = peers.iter().max_by(|one, other| one.1.packets.total_cmp(&other.1.packets));
     match (most, peers.len()) {
         (None, _) => String::new(),
         (Some((peer, _)), 1) => peer.to_string(),
-        (Some((peer, _)), count) => format!("{peer} and {} more", count - 1),
+        (Some((peer, _)), count) => format!("{peer} +{}", count - 1),
     }
 }
 
@@ -237,23 +291,42 @@ fn as_json(id: u64, rates: &[RankRates]) -> Value {
 }
 
 fn rank_as_json(rank: &RankRates) -> Value {
-    let peers: Vec<Value> = rank
-        .peers
-        .iter()
-        .map(|(peer, packets)| json!({ "rank": peer, "packets_per_second": packets }))
-        .collect();
-    json!({
-        "rank": rank.rank,
-        "pid": rank.pid,
-        "state": rank.state,
-        "wait": rank.wait,
-        "cpu": rank.cpu,
-        "short_packets_per_second": rank.short,
-        "cell_packets_per_second": rank.cells,
-        "transfers_per_second": rank.transfers,
-        "transfer_bytes_per_second": rank.transfer_bytes,
-        "unexpected_messages": rank.unexpected.0,
-        "unexpected_bytes": rank.unexpected.1,
-        "peers": peers,
-    })
+    let peers = rank.peers.iter().map(|(peer, sent)| {
+        let mut value = sent.json();
+        value["rank"] = json!(peer);
+        value
+    });
+    let mut value = rank.sent.json();
+    value["rank"] = json!(rank.rank);
+    value["pid"] = json!(rank.pid);
+    value["state"] = json!(rank.state);
+    value["wait"] = json!(rank.wait);
+    value["cpu"] = json!(rank.cpu);
+    value["unexpected_messages"] = json!(rank.unexpected.0);
+    value["unexpected_bytes"] = json!(rank.unexpected.1);
+    value["peers"] = peers.collect();
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sent(packets: u64, fastbox_lines: Option<u64>, cells: u64) -> (PairSent, PairCounts) {
+        let counts = PairCounts { cells, ..PairCounts::default() };
+        (PairSent { packets, fastbox_lines }, counts)
+    }
+
+    #[test]
+    fn rates_are_told_by_path_and_what_cannot_be_read_is_said() {
+        let one = SendRates::between(&sent(10, Some(10), 0), &sent(30, Some(50), 5), 2.0);
+        assert_eq!((one.packets, one.lines, one.cells, one.short()), (10.0, Some(20.0), 2.5, 7.5));
+        // A number that has become less, such as one that was read in another way, is no rate.
+        let less = SendRates::between(&sent(10, Some(20), 0), &sent(10, Some(10), 0), 2.0);
+        assert_eq!(less, SendRates::NONE);
+        let garbage = SendRates::between(&sent(10, Some(10), 0), &sent(10, None, 0), 2.0);
+        assert_eq!((garbage.lines, one.plus(garbage).lines), (None, None));
+        assert_eq!(one.plus(garbage).packets, 10.0);
+        assert_eq!(garbage.json()["fastbox_lines_per_second"], Value::Null);
+    }
 }

@@ -1,6 +1,7 @@
 //! `strait trace`: the last events of all ranks of a job, for Perfetto and Chrome's tracing page.
 
 use core::error::Error;
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -8,7 +9,7 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::{Value, json};
 use strait::observe::{self, ObservedJob};
-use strait_core::layout::{Call, Event, EventKind};
+use strait_core::layout::{Call, EpochKind, Event, EventKind};
 
 use crate::output::{complain, say};
 
@@ -56,37 +57,49 @@ fn trace(job: &ObservedJob) -> Vec<Value> {
     let mut all = Vec::new();
     let mut names = Vec::new();
     for seen in job.look() {
-        let events = job.events(seen.rank);
         names.push(json!({
             "ph": "M", "name": "process_name", "pid": seen.rank,
             "args": { "name": format!("rank {} (process {})", seen.rank, seen.pid) },
         }));
-        let mut began = None;
-        for event in events {
-            let begin = began.take();
-            match event.kind {
-                EventKind::WaitBegan => began = Some(event),
-                EventKind::WaitEnded => {
-                    if let Some(begin) = begin {
-                        all.push((begin.time_ns, span(seen.rank, &begin, event.time_ns)));
-                    }
-                }
-                kind => {
-                    let is_lock = matches!(kind, EventKind::LockTaken | EventKind::LockReleased);
-                    let shown = if is_lock { lock } else { instant };
-                    all.push((event.time_ns, shown(seen.rank, &event)));
-                    // Events may lie between the begin and the end of a wait.
-                    began = begin;
-                }
-            }
-        }
-        if let Some(begin) = began {
-            // The wait has not ended yet.
-            all.push((begin.time_ns, span(seen.rank, &begin, observe::monotonic_ns())));
-        }
+        all.extend(of_rank(seen.rank, job.events(seen.rank), observe::monotonic_ns()));
     }
     all.sort_by_key(|(time_ns, _)| *time_ns);
     names.into_iter().chain(all.into_iter().map(|(_, event)| event)).collect()
+}
+
+/// Returns the events of a rank for the trace, each with its time.
+fn of_rank(rank: u32, events: Vec<Event>, now_ns: u64) -> Vec<(u64, Value)> {
+    let mut all = Vec::new();
+    // Events may lie between the begin and the end of a wait.
+    let mut wait = None;
+    let mut open = BTreeSet::new();
+    for event in events {
+        match event.kind {
+            EventKind::WaitBegan => wait = Some(event),
+            EventKind::WaitEnded => {
+                let began =
+                    wait.take().map(|begin| (begin.time_ns, span(rank, &begin, event.time_ns)));
+                all.extend(began);
+            }
+            _ => {
+                let (begins, shown) = match Period::of(&event) {
+                    Some(period) => (Some(period.begins), period.json(rank, &event)),
+                    None => (None, instant(rank, &event)),
+                };
+                let id = shown["id"].to_string();
+                let is_shown = match begins {
+                    Some(true) => open.insert(id),
+                    // The begin may have left the ring of events.
+                    Some(false) => open.remove(&id),
+                    None => true,
+                };
+                all.extend(is_shown.then_some((event.time_ns, shown)));
+            }
+        }
+    }
+    // This wait has not ended yet.
+    all.extend(wait.map(|begin| (begin.time_ns, span(rank, &begin, now_ns))));
+    all
 }
 
 /// Returns a time in the unit of the format, microseconds.
@@ -104,19 +117,50 @@ fn span(rank: u32, begin: &Event, end_ns: u64) -> Value {
     })
 }
 
-/// Returns the begin or the end of the time in which a rank has the lock of a target. These times
-/// overlap with others, so they are tracks of their own, one for each target.
-fn lock(rank: u32, event: &Event) -> Value {
-    let (phase, held) = match (event.kind, event.bytes) {
-        (EventKind::LockReleased, _) => ("e", Value::Null),
-        (_, 0) => ("b", json!("shared")),
-        (_, _) => ("b", json!("exclusive")),
-    };
-    json!({
-        "ph": phase, "cat": "lock", "name": format!("lock of rank {}", event.peer),
-        "id": event.peer, "pid": rank, "tid": 0, "ts": micros(event.time_ns),
-        "args": { "lock": held },
-    })
+/// The begin or the end of an epoch, or of the time in which a rank has the lock of a target. These
+/// periods overlap with others, so each has a track of its own.
+struct Period {
+    begins: bool,
+    category: &'static str,
+    /// What the period is, without the window.
+    name: String,
+    args: Value,
+}
+
+impl Period {
+    /// Returns the period that an event begins or ends, if it does so.
+    fn of(event: &Event) -> Option<Self> {
+        let begins = matches!(event.kind, EventKind::LockTaken | EventKind::EpochBegan);
+        match event.kind {
+            EventKind::LockTaken | EventKind::LockReleased => {
+                let held = if event.bytes == 0 { "shared" } else { "exclusive" };
+                let args = if begins { json!({ "lock": held }) } else { json!({}) };
+                let name = format!("lock of rank {}", event.peer);
+                Some(Self { begins, category: "lock", name, args })
+            }
+            EventKind::EpochBegan | EventKind::EpochEnded => {
+                let kind = EpochKind::parse(event.bytes)?;
+                let peer = (event.peer != u32::MAX).then_some(event.peer);
+                // A member has one other epoch of a kind, but may lock several targets.
+                let name = match peer.filter(|_| kind == EpochKind::Lock) {
+                    Some(target) => format!("{} at rank {target}", kind.words()),
+                    None => kind.words().to_owned(),
+                };
+                Some(Self { begins, category: "epoch", name, args: json!({ "peer": peer }) })
+            }
+            _ => None,
+        }
+    }
+
+    fn json(&self, rank: u32, event: &Event) -> Value {
+        let window = format!("{}.{}", event.context >> 16, event.context & 0xffff);
+        let name = format!("{}, window {window}", self.name);
+        json!({
+            "ph": if self.begins { "b" } else { "e" }, "cat": self.category, "name": name,
+            "id": format!("rank {rank}: {name}"), "pid": rank, "tid": 0,
+            "ts": micros(event.time_ns), "args": self.args,
+        })
+    }
 }
 
 fn instant(rank: u32, event: &Event) -> Value {
@@ -139,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_and_locks_have_a_length_and_other_events_are_instants() {
+    fn waits_are_spans_and_messages_are_instants() {
         let begin = Event {
             time_ns: 5_000,
             kind: EventKind::WaitBegan,
@@ -154,12 +198,49 @@ mod tests {
             (&json!("recv"), &json!(5.0), &json!(4.0))
         );
         assert_eq!((&span["args"]["peer"], &span["args"]["tag"]), (&json!(1), &Value::Null));
-        let taken = lock(3, &Event { kind: EventKind::LockTaken, bytes: 1, ..begin });
-        assert_eq!((&taken["ph"], &taken["args"]["lock"]), (&json!("b"), &json!("exclusive")));
-        let released = lock(3, &Event { kind: EventKind::LockReleased, ..begin });
-        assert_eq!((&released["ph"], &released["id"]), (&json!("e"), &taken["id"]));
         let event = Event { kind: EventKind::Announced, tag: 7, bytes: 64, ..begin };
         let instant = instant(3, &event);
         assert_eq!((&instant["args"]["tag"], &instant["args"]["bytes"]), (&json!(7), &json!(64)));
+    }
+    #[test]
+    fn locks_and_epochs_are_periods_with_a_begin_and_an_end() {
+        let event = |time_ns, kind, peer, bytes| Event {
+            time_ns,
+            kind,
+            peer,
+            tag: u32::MAX,
+            context: 1 << 16 | 2,
+            bytes,
+        };
+        use EventKind::{EpochBegan, EpochEnded, LockReleased, LockTaken};
+        let (lock, fence) = (EpochKind::Lock as u64, EpochKind::Fence as u64);
+        let events = vec![
+            // Its begin has left the ring.
+            event(1, EpochEnded, u32::MAX, fence),
+            event(2, EpochBegan, 5, lock),
+            event(3, EpochBegan, 6, lock),
+            event(4, LockTaken, 5, 1),
+            event(5, LockReleased, 5, 0),
+            event(6, EpochEnded, 5, lock),
+            event(7, EpochBegan, u32::MAX, fence),
+            event(8, EpochBegan, 7, 99),
+        ];
+        let shown: Vec<Value> = of_rank(3, events, 9).into_iter().map(|(_, it)| it).collect();
+        let seen: Vec<_> = shown
+            .iter()
+            .map(|it| (it["ph"].as_str().unwrap(), it["name"].as_str().unwrap()))
+            .collect();
+        let expected = [
+            ("b", "lock epoch at rank 5, window 1.2"),
+            ("b", "lock epoch at rank 6, window 1.2"),
+            ("b", "lock of rank 5, window 1.2"),
+            ("e", "lock of rank 5, window 1.2"),
+            ("e", "lock epoch at rank 5, window 1.2"),
+            ("b", "fence epoch, window 1.2"),
+            ("i", "window epoch"),
+        ];
+        assert_eq!(seen, expected);
+        assert_eq!(shown[2]["args"]["lock"], "exclusive");
+        assert_eq!((&shown[0]["id"], &shown[0]["cat"]), (&shown[4]["id"], &json!("epoch")));
     }
 }

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use strait_core::layout::{Call, RankSet, Wait};
 
 use super::graph::{Activity, Judgement, WaitCause, judge};
+use super::hosts::SilentHost;
 use super::report::list;
 
 /// Largest difference between the clocks of hosts that is allowed for, in seconds.
@@ -24,27 +25,48 @@ pub(super) struct MergedJob {
     id: String,
     ranks: Vec<Value>,
     judgement: Judgement,
+    /// Hosts that were asked and gave no report.
+    silent: Vec<SilentHost>,
 }
 
-/// Reads reports, and merges those of the same job.
+/// Reads the reports in these files.
 ///
 /// # Errors
 ///
-/// A file cannot be read, or is no report.
-pub(super) fn merge(files: &[PathBuf]) -> Result<Vec<MergedJob>, Box<dyn Error>> {
-    let mut jobs = BTreeMap::<String, Vec<Value>>::new();
+/// A file cannot be read, or has no report.
+pub(super) fn read(files: &[PathBuf]) -> Result<Vec<Value>, Box<dyn Error>> {
+    let mut all = Vec::new();
     for file in files {
         let refused = |why: &dyn core::fmt::Display| {
             io::Error::other(format!("{} is no report of strait why --json: {why}", file.display()))
         };
         let text = fs::read_to_string(file).map_err(|error| refused(&error))?;
-        for line in text.lines().filter(|line| !line.trim().is_empty()) {
-            let report: Value = serde_json::from_str(line).map_err(|error| refused(&error))?;
-            let id = report["job"].as_str().ok_or_else(|| refused(&"it names no job"))?;
-            jobs.entry(id.to_owned()).or_default().push(report);
-        }
+        all.extend(reports(&text).map_err(|reason| refused(&reason))?);
     }
-    Ok(jobs.into_iter().map(|(id, reports)| MergedJob::of(id, &reports)).collect())
+    Ok(all)
+}
+
+/// Returns the reports in a text, which has one in each line, or the reason why it has none.
+pub(super) fn reports(text: &str) -> Result<Vec<Value>, String> {
+    let lines = text.lines().filter(|line| !line.trim().is_empty());
+    lines
+        .map(|line| {
+            let report: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
+            if report["job"].is_string() { Ok(report) } else { Err("it names no job".to_owned()) }
+        })
+        .collect()
+}
+
+/// Merges the reports of the same job. `silent` are the hosts that gave none.
+pub(super) fn merge(reports: Vec<Value>, silent: &[SilentHost]) -> Vec<MergedJob> {
+    let mut jobs = BTreeMap::<String, Vec<Value>>::new();
+    for report in reports {
+        let id = report["job"].as_str().unwrap_or("?").to_owned();
+        jobs.entry(id).or_default().push(report);
+    }
+    let jobs = jobs.into_iter();
+    jobs.map(|(id, reports)| MergedJob { silent: silent.to_vec(), ..MergedJob::of(id, &reports) })
+        .collect()
 }
 
 impl MergedJob {
@@ -68,15 +90,20 @@ impl MergedJob {
                         });
                     activities[number] = if is_sure { activity(rank) } else { Activity::Computes };
                     ranks[number] = rank.clone();
+                    if let Some(rank) = ranks[number].as_object_mut() {
+                        rank.insert("host".to_owned(), report["host"].clone());
+                    }
                 }
             }
         }
-        Self { id, ranks, judgement: judge(&activities) }
+        Self { id, ranks, judgement: judge(&activities), silent: Vec::new() }
     }
 
-    /// Returns the words about a rank.
-    fn line(&self, rank: u32) -> &str {
-        self.ranks[rank as usize]["text"].as_str().unwrap_or("?")
+    /// Returns the words about a rank, with its host if that is known.
+    fn line(&self, rank: u32) -> String {
+        let rank = &self.ranks[rank as usize];
+        let text = rank["text"].as_str().unwrap_or("?");
+        rank["host"].as_str().map_or_else(|| text.to_owned(), |host| format!("{text}; on {host}"))
     }
 
     fn unread(&self) -> Vec<u32> {
@@ -118,6 +145,9 @@ impl MergedJob {
         if !unread.is_empty() {
             let _ = writeln!(text, "  in no report: {}", list(&unread));
         }
+        for host in &self.silent {
+            let _ = writeln!(text, "  {host}");
+        }
         text.truncate(text.trim_end().len());
         text
     }
@@ -133,6 +163,8 @@ impl MergedJob {
         });
         let slow = self.judgement.slow.iter();
         let slow = slow.map(|(rank, waiting)| json!({ "rank": rank, "waiting": waiting }));
+        let silent = self.silent.iter();
+        let silent = silent.map(|it| json!({ "host": it.host, "reason": it.reason }));
         json!({
             "job": self.id,
             "state": self.state(),
@@ -140,6 +172,7 @@ impl MergedJob {
             "stuck": stuck.collect::<Vec<_>>(),
             "slow": slow.collect::<Vec<_>>(),
             "unread": self.unread(),
+            "silent": silent.collect::<Vec<_>>(),
         })
     }
 }
@@ -211,5 +244,28 @@ mod tests {
         let merged = MergedJob::of("a".into(), &[report(0, 100.0, 50.0)]);
         assert_eq!(merged.judgement.stuck, []);
         assert!(merged.text().contains("in no report: rank 1"), "{}", merged.text());
+    }
+    #[test]
+    fn hosts_are_named_and_those_without_a_report_too() {
+        let mut first = report(0, 100.0, 50.0);
+        first["host"] = json!("one");
+        let silent = SilentHost { host: "two".into(), reason: "no route".into() };
+        let merged = merge(vec![first], &[silent]).remove(0);
+        assert_eq!(merged.line(0), "rank 0 waits; on one");
+        assert!(merged.text().ends_with("host two gave no report: no route"), "{}", merged.text());
+        let json = merged.json();
+        assert_eq!(json["silent"], json!([{ "host": "two", "reason": "no route" }]));
+        assert_eq!((&json["ranks"][0]["host"], &json["unread"]), (&json!("one"), &json!([1])));
+    }
+
+    #[test]
+    fn what_is_no_report_is_refused_with_the_reason() {
+        assert!(reports("Welcome to this host").is_err());
+        assert_eq!(reports("{}"), Err("it names no job".to_owned()));
+        assert_eq!(reports("\n \n"), Ok(Vec::new()));
+        // A report with other contents says nothing about ranks.
+        let odd = json!({ "job": "a", "taken": "now", "ranks": [7, { "state": 7 }, null] });
+        let merged = merge(vec![odd], &[]).remove(0);
+        assert_eq!(merged.judgement.stuck, []);
     }
 }

@@ -5,6 +5,7 @@
 
 mod clues;
 pub(crate) mod graph;
+mod hosts;
 mod merge;
 mod report;
 pub(crate) mod view;
@@ -20,6 +21,8 @@ use clap::Args;
 use strait::observe::{self, ObservedJob};
 
 use crate::output::{complain, say};
+use hosts::HostOptions;
+use merge::MergedJob;
 pub(crate) use report::text;
 use view::JobView;
 
@@ -42,6 +45,8 @@ pub(crate) struct Why {
     /// Judge the reports that this command has printed on several hosts with --json
     #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["job", "pid", "dot"])]
     merge: Vec<PathBuf>,
+    #[command(flatten)]
+    hosts: HostOptions,
     /// Print one JSON object for each job
     #[arg(long, conflicts_with = "dot")]
     json: bool,
@@ -57,11 +62,10 @@ pub(crate) fn parse_id(word: &str) -> Result<u64, core::num::ParseIntError> {
 impl Why {
     pub(crate) fn execute(&self) -> Result<ExitCode, Box<dyn Error>> {
         if !self.merge.is_empty() {
-            for job in merge::merge(&self.merge)? {
-                let text = if self.json { job.json().to_string() } else { job.text() };
-                say(&text)?;
-            }
-            return Ok(ExitCode::SUCCESS);
+            return self.say_merged(&merge::merge(merge::read(&self.merge)?, &[]));
+        }
+        if !self.hosts.is_empty() {
+            return self.ask_hosts();
         }
         let jobs = self.jobs();
         if jobs.is_empty() {
@@ -76,6 +80,28 @@ impl Why {
             } else {
                 say(&report::text(&view))?;
             }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Judges the jobs of several hosts, as the program on each of them reports them.
+    fn ask_hosts(&self) -> Result<ExitCode, Box<dyn Error>> {
+        let (interval, looks) = (self.interval, self.looks);
+        let mut words = vec![format!("--interval={interval}"), format!("--looks={looks}")];
+        words.extend(self.job.map(|id| format!("--job={id:x}")));
+        let duration = Duration::from_millis(interval).saturating_mul(looks);
+        let (reports, silent) = self.hosts.ask(&words, duration)?;
+        if reports.is_empty() {
+            silent.iter().for_each(complain);
+            return Ok(ExitCode::FAILURE);
+        }
+        self.say_merged(&merge::merge(reports, &silent))
+    }
+
+    fn say_merged(&self, jobs: &[MergedJob]) -> Result<ExitCode, Box<dyn Error>> {
+        for job in jobs {
+            let text = if self.json { job.json().to_string() } else { job.text() };
+            say(&text)?;
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -56,8 +56,8 @@ fn unread(view: &JobView) -> Option<String> {
     let unseen: Vec<u32> = unseen.map(|rank| rank.seen.rank).collect();
     (!unseen.is_empty()).then(|| {
         format!(
-            "not read: {}, with no process here: on another host, or not started yet; run \
-             strait why --json on each host, and strait why --merge with the reports",
+            "not read: {}, with no process here: on another host, or not started yet; \
+             strait why --hosts A,B,... asks the hosts",
             list(&unseen)
         )
     })

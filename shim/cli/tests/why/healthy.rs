@@ -86,3 +86,25 @@ fn count(world: &World, window: &Window<'_>) {
     window.put(&[found[0] + u64::from(world.rank())], 0, 0).unwrap();
     window.unlock(0).unwrap();
 }
+
+/// The first rank sends short messages, and the second one receives them.
+pub(crate) fn send_one_way(world: &World) {
+    let endpoint = world.endpoint();
+    loop {
+        for _ in 0..10 {
+            match world.rank() {
+                0 => endpoint.send(&[0_u8; 8], 1, 7).unwrap(),
+                _ => drop(endpoint.recv(&mut [0_u8; 8], 0, 7).unwrap()),
+            }
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Two ranks send short messages in turn.
+pub(crate) fn send_in_turn(world: &World) {
+    loop {
+        pass_on(world, 8);
+        std::thread::sleep(Duration::from_micros(100));
+    }
+}

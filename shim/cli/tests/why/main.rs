@@ -81,6 +81,12 @@ fn names(hang: &Hang, why: &Value) -> bool {
 /// A job that goes on for ever, with traffic that its ranks draw.
 const HEALTHY: &str = "healthy";
 
+/// A job in which one rank sends short messages to the other.
+const ONE_WAY: &str = "one_way";
+
+/// A job in which two ranks send short messages in turn.
+const IN_TURN: &str = "in_turn";
+
 /// Starts a job of ranks that do what this name says.
 fn start(name: &str, ranks: u32, options: &[&str]) -> Running {
     Running(command(name, ranks, options).stderr(Stdio::null()).spawn().unwrap())
@@ -133,6 +139,8 @@ fn a_rank_of_a_job_that_hangs() {
     let world = World::init().unwrap();
     match HANGS.iter().find(|hang| hang.name == name) {
         Some(hang) => (hang.act)(world),
+        None if name == ONE_WAY => healthy::send_one_way(&world),
+        None if name == IN_TURN => healthy::send_in_turn(&world),
         // A rank that learns of the death of another stays, too, so that the job goes on.
         None => drop(catch_unwind(AssertUnwindSafe(|| healthy::go_on(&world)))),
     }
@@ -165,6 +173,47 @@ fn reports_of_two_hosts_name_the_hang() {
     let alone = strait(&["why", "--merge", &files[0]]);
     assert!(alone.contains("in no report: rank 1"), "{alone}");
     assert!(!alone.contains("wait for each other"), "{alone}");
+}
+
+/// An agent that runs the program here. Host 0 shows rank 0 alone, host 1 rank 1 alone, and others
+/// refuse.
+const AGENT: &str = r#"#!/bin/sh
+case $1 in
+0) hidden=1 ;;
+1) hidden=0 ;;
+*) echo "no route to $1" >&2; exit 255 ;;
+esac
+shift
+"$@" | sed "s/\"rank\":$hidden,\"state\":\"[a-z]*\"/\"rank\":$hidden,\"state\":\"unseen\"/"
+"#;
+
+#[test]
+fn hosts_are_asked_at_once_and_those_that_refuse_are_named() {
+    let hang = HANGS.iter().find(|hang| hang.name == "receives_between_nodes").unwrap();
+    let job = start(hang.name, hang.ranks, hang.options);
+    wait_until("the job runs", || why(&job)["ranks"].as_array().is_some_and(|it| it.len() == 2));
+    let id = why(&job)["job"].as_str().unwrap().to_owned();
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("agent");
+    std::fs::write(&script, AGENT).unwrap();
+    let agent = format!("sh {}", script.display());
+    let ask = |hosts: &str, more: &[&str]| {
+        let words = ["why", "--hosts", hosts, "--agent", &agent, "--interval", "300"];
+        strait(&[&words[..], &["--job", &id], more].concat())
+    };
+    let mut both = String::new();
+    wait_until("the reports name the hang", || {
+        both = ask("0,1,7", &[]);
+        both.contains("ranks 0 and 1 wait for each other")
+    });
+    assert!(both.contains("recv: source 0, tag 7") && both.contains("; on 1"), "{both}");
+    assert!(both.contains("host 7 gave no report: no route to 7 (exit status: 255)"), "{both}");
+    let alone: Value = serde_json::from_str(&ask("0,7", &["--json"])).unwrap();
+    assert_eq!((&alone["unread"], &alone["stuck"]), (&json!([1]), &json!([])), "{alone:#}");
+    assert_eq!(alone["silent"][0]["host"], "7", "{alone:#}");
+    assert_eq!(alone["ranks"][0]["host"], "0", "{alone:#}");
+    let elsewhere = ask("0,1", &["--program", "/no/strait"]);
+    assert_eq!(elsewhere, "", "no host has the program");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use strait_core::layout::{LAYOUT_VERSION, MAGIC};
 
-use super::{HEALTHY, command, start, strait, wait_until, why};
+use super::{HEALTHY, IN_TURN, ONE_WAY, command, start, strait, wait_until, why};
 
 fn top(pid: &str) -> Value {
     let seen = strait(&["top", "--once", "--json", "--interval", "300", "--pid", pid]);
@@ -31,7 +31,25 @@ fn top_shows_ranks_with_their_rates() {
             && ranks.iter().any(|rank| rate(rank, "transfer_bytes_per_second") > 0.0)
     });
     let table = strait(&["top", "--once", "--interval", "100", "--pid", &job.pid()]);
-    assert!(table.contains("short/s") && table.contains("rank"), "{table}");
+    assert!(table.contains("short/s") && table.contains("lines/s"), "{table}");
+}
+
+#[test]
+fn top_tells_short_messages_through_the_fastbox_from_those_through_the_baton() {
+    // Messages in one direction take the fastbox, those in turn the baton.
+    for (name, takes_lines) in [(ONE_WAY, true), (IN_TURN, false)] {
+        let job = start(name, 2, &[]);
+        let mut seen = Value::Null;
+        wait_until("the path of the messages is seen", || {
+            seen = top(&job.pid());
+            let to = &seen["ranks"][0]["peers"][0];
+            let rate = |name: &str| to[name].as_f64().unwrap_or(-1.0);
+            let (packets, lines) =
+                (rate("short_packets_per_second"), rate("fastbox_lines_per_second"));
+            to["rank"] == 1 && packets > 0.0 && (lines > packets / 2.0) == takes_lines
+        });
+        assert!(seen["ranks"][0]["fastbox_lines_per_second"].is_f64(), "{seen:#}");
+    }
 }
 
 /// Returns the events of each rank in a trace.
@@ -50,9 +68,11 @@ fn the_last_events_of_killed_ranks_are_readable() {
         let text = fs::read_to_string(&file).unwrap_or_default();
         serde_json::from_str(&text).unwrap_or(Value::Null)
     };
-    wait_until("each rank has events", || {
+    wait_until("each rank has events, and one of them locks a window", || {
         let seen = trace();
-        seen["traceEvents"].is_array() && (0..4).all(|rank| !events(&seen, rank).is_empty())
+        seen["traceEvents"].is_array()
+            && (0..4).all(|rank| !events(&seen, rank).is_empty())
+            && (0..4).flat_map(|rank| events(&seen, rank)).any(|event| event["cat"] == "epoch")
     });
     let seen = why(&job);
     for rank in 1..4 {

@@ -71,6 +71,17 @@ pub struct PairCounts {
     pub blocked: u64,
 }
 
+/// What one rank has sent to another on its node, by the lines of the pair.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct PairSent {
+    /// Packets that were sent on all paths. The number is exact while messages use lines, and
+    /// otherwise as old as the rank's last check.
+    pub packets: u64,
+    /// Lines that were sent through the fastbox. In a fastbox that is in use this is the number
+    /// that the receiver has reported. `None` if the fastbox holds values that no rank writes.
+    pub fastbox_lines: Option<u64>,
+}
+
 /// The state of a rank's process.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ProcessState {
@@ -225,14 +236,17 @@ impl ObservedJob {
         }
     }
 
-    /// Returns the number of packets that `rank` has sent to `peer` on its node so far, on all
-    /// paths. It is exact while messages use lines, and otherwise as old as the rank's last check.
+    /// Returns what `rank` has sent to `peer` on its node so far.
     #[must_use]
-    pub fn packets(&self, rank: Rank, peer: Rank) -> u64 {
+    pub fn sent(&self, rank: Rank, peer: Rank) -> PairSent {
         let place = self.place_of(rank).filter(|(_, map)| peer < map.ranks());
-        let Some((_, map)) = place else { return 0 };
-        let latest = map.packets_in_lines(rank, peer)[usize::from(rank > peer)];
-        latest.max(map.view().counters(rank, peer).get(Count::PacketsOut))
+        let Some((_, map)) = place else { return PairSent::default() };
+        let (lines, way) = (map.pair_lines(rank, peer), usize::from(rank > peer));
+        let checked = map.view().counters(rank, peer).get(Count::PacketsOut);
+        PairSent {
+            packets: lines.latest[way].max(checked),
+            fastbox_lines: lines.fastbox_lines[way],
+        }
     }
 
     /// Returns the communicators of a rank, if an interface above Strait has told them.

@@ -18,7 +18,9 @@ pub use crate::clock::monotonic_ns;
 use crate::segment::SegmentMap;
 use threads::{Thread, threads_of};
 
-pub use job::{ObservedJob, ObservedRank, PairCounts, ProcessState, job_of, jobs, refusals};
+pub use job::{
+    ObservedJob, ObservedRank, PairCounts, PairSent, ProcessState, job_of, jobs, refusals,
+};
 pub use threads::{ThreadView, look_at_threads};
 
 /// Time between the two samples that tell whether a thread ran.

@@ -16,6 +16,7 @@ mod available;
 mod error;
 mod heap;
 mod mapping;
+mod pair_lines;
 
 pub use error::SegmentError;
 pub use heap::Heap;
@@ -35,9 +36,6 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use strait_core::layout::{
     HUGE_PAGE, RankBlock, RankRecord, Segment, SegmentConfig, SegmentHeader, SegmentPlan,
 };
-
-use strait_core::sync::CACHE_LINE;
-use strait_core::wire::HeaderWord;
 
 use crate::nodes::{Nodes, Rank};
 
@@ -203,29 +201,6 @@ impl SegmentMap {
     #[inline]
     pub fn rank_record(&self, rank: Rank) -> &RankRecord {
         self.segment.rank_record(rank)
-    }
-
-    /// Returns the numbers of the latest packets that lie in the lines of a pair: those from the
-    /// lower rank and those from the higher one. A pair that has not communicated gets no memory by
-    /// this.
-    pub(crate) fn packets_in_lines(&self, a: Rank, b: Rank) -> [u64; 2] {
-        let plan = self.segment.plan();
-        let (offset, length) = plan.pair_range(a, b);
-        let mut block = vec![0; length];
-        let mut latest = [0; 2];
-        // A file with holes reads as zeros there.
-        if self.view_file().read_exact_at(&mut block, offset as u64).is_err() {
-            return latest;
-        }
-        let lines = plan.config().baton_lines as usize + 2 * plan.config().fastbox_lines as usize;
-        let headers = block.chunks_exact(CACHE_LINE).skip(2).take(lines);
-        for line in headers.filter_map(|line| line.first_chunk()) {
-            if let Some((is_higher, number)) = HeaderWord(u64::from_ne_bytes(*line)).packet() {
-                let latest = &mut latest[usize::from(is_higher)];
-                *latest = (*latest).max(number);
-            }
-        }
-        latest
     }
 
     /// Returns the file, for reads that need no mapping.

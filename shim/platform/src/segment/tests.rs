@@ -1,5 +1,8 @@
+use super::pair_lines::PairLines;
 use super::*;
 use strait_core::layout::{AttachError, Life, PlanError};
+use strait_core::shm::{FastboxReceiver, FastboxSender};
+use strait_core::wire::{Key, PacketKind, Sequence};
 
 const NONCE: u64 = 0x5eed;
 
@@ -89,4 +92,37 @@ fn the_mapping_may_be_used_by_many_threads() {
         scope.spawn(|| map.rank_block(0).liveness.end(Life::Finished));
     });
     assert_eq!(map.rank_block(0).liveness.state(), Life::Finished);
+}
+
+#[test]
+fn the_lines_of_a_fastbox_are_counted_from_outside() {
+    let map = SegmentMap::create(small(), NONCE).unwrap();
+    let backed = map.backed_bytes();
+    let idle = PairLines { latest: [0; 2], fastbox_lines: [Some(0); 2] };
+    assert_eq!((map.pair_lines(0, 1), map.backed_bytes()), (idle, backed));
+
+    map.back_fastbox(0, 1).unwrap();
+    let mut sender = FastboxSender::new(map.view().fastbox(1, 0));
+    let mut receiver = FastboxReceiver::new(map.view().fastbox(1, 0));
+    for packet in 0..100 {
+        let mut sequence = Sequence::first(1, 0);
+        sequence += packet;
+        // Two lines each.
+        let key = Key::new(0, 7);
+        assert_eq!(sender.send(sequence, PacketKind::Eager, key, 60, |_, _, _| ()), Ok(true));
+        receiver.release(receiver.peek(sequence).unwrap().length());
+    }
+    let seen = PairLines { latest: [0, 100], fastbox_lines: [Some(0), Some(200)] };
+    assert_eq!(map.pair_lines(0, 1), seen);
+}
+
+#[test]
+fn lines_with_garbage_are_not_counted() {
+    let map = SegmentMap::create(small(), NONCE).unwrap();
+    map.back_fastbox(0, 1).unwrap();
+    let (offset, length) = map.view().plan().pair_range(0, 1);
+    for byte in [0xff, 0xa5, 0x01] {
+        map.view_file().write_all_at(&vec![byte; length], offset as u64).unwrap();
+        assert_eq!(map.pair_lines(0, 1).fastbox_lines, [None; 2], "{byte:#x}");
+    }
 }

@@ -117,6 +117,7 @@ impl<'world> Group<'world> {
             handled,
             block,
             epochs,
+            records_events: world.lock_progress().records_events(),
             passive,
             until_poll,
             own_up_to,

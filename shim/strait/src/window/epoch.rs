@@ -1,7 +1,7 @@
 //! Active synchronisation: fence; post, start, complete, wait (MPI-4.1 §12.5.1 and §12.5.2).
 
 use strait_core::engine::Fault;
-use strait_core::layout::{Call, RankSet, Wait};
+use strait_core::layout::{Call, EpochKind, RankSet, Wait};
 use strait_core::rma::{Record, WindowBlock};
 use strait_core::sync::{Step, finish_look, reached};
 
@@ -51,6 +51,14 @@ impl Window<'_> {
         if promise.has(Assert::NO_PRECEDE | Assert::NO_SUCCEED) {
             return Ok(());
         }
+        if self.records_events {
+            return self.fence_with_events(promise);
+        }
+        self.fence_members(promise)
+    }
+
+    #[inline(always)]
+    fn fence_members(&self, promise: Assert) -> Result<(), Error> {
         if !promise.has(Assert::NO_PRECEDE) {
             // A full memory fence is not needed here. A member's accesses on the node come before
             // its barrier, and the barrier comes before later accesses of others.
@@ -58,6 +66,19 @@ impl Window<'_> {
         }
         reached(Step::WindowFenced);
         self.group.barrier()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn fence_with_events(&self, promise: Assert) -> Result<(), Error> {
+        self.fence_members(promise)?;
+        if !promise.has(Assert::NO_PRECEDE) {
+            self.note_epoch_ended(EpochKind::Fence, &[]);
+        }
+        if !promise.has(Assert::NO_SUCCEED) {
+            self.note_epoch_began(EpochKind::Fence, &[]);
+        }
+        Ok(())
     }
 
     /// Exposes this rank's part to `origins`, until [`Window::wait`]. Does not wait.
@@ -101,6 +122,7 @@ impl Window<'_> {
             }
         }
         epochs.exposure.begin(origins);
+        self.note_epoch_began(EpochKind::Exposure, origins);
         Ok(())
     }
 
@@ -146,6 +168,7 @@ impl Window<'_> {
             }
         }
         epochs.access.begin(targets);
+        self.note_epoch_began(EpochKind::Access, targets);
         reached(Step::WindowStarted);
         Ok(())
     }
@@ -192,6 +215,7 @@ impl Window<'_> {
             }
             reached(Step::WindowCompleted);
         }
+        self.note_epoch_ended(EpochKind::Access, &[]);
         ended
     }
 
@@ -294,7 +318,7 @@ impl Window<'_> {
             Err(error) => Some(Err(error.into())),
         });
         let ended = waited.and_then(|ended| ended);
-        self.epochs.borrow_mut().exposure.end();
+        self.end_exposure();
         ended
     }
 
@@ -335,8 +359,15 @@ impl Window<'_> {
             return Ok(true);
         }
         let Some(fault) = self.loss_of_origin() else { return Ok(false) };
-        self.epochs.borrow_mut().exposure.end();
+        self.end_exposure();
         Err(fault.into())
+    }
+
+    /// Ends the exposure epoch, if it has not ended.
+    fn end_exposure(&self) {
+        if self.epochs.borrow_mut().exposure.end() {
+            self.note_epoch_ended(EpochKind::Exposure, &[]);
+        }
     }
 
     /// Removes origins that have completed from the end of the exposure epoch. Returns true when
@@ -354,6 +385,7 @@ impl Window<'_> {
             exposure.places.pop();
         }
         exposure.open = false;
+        self.note_epoch_ended(EpochKind::Exposure, &[]);
         Ok(true)
     }
 

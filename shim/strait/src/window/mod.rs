@@ -20,6 +20,7 @@ mod copy;
 mod create;
 mod epoch;
 pub(crate) mod epochs;
+mod events;
 mod exchange;
 pub(crate) mod expose;
 mod gather;
@@ -115,6 +116,8 @@ pub struct Window<'world> {
     /// The block of this member.
     block: WindowBlock,
     epochs: RefCell<Epochs>,
+    /// Whether this member records events. It is fixed when the window is made.
+    records_events: bool,
     passive: Passive,
     until_poll: Cell<u32>,
     /// Length in bytes of the longest internode accumulate that this member carries out by itself.

@@ -1,21 +1,14 @@
 //! The holders of a lock for which a member waits: how observers are told of them, and how this
 //! member learns of their deaths.
 
-use strait_core::layout::{Call, EventKind, RankSet, Wait};
+use strait_core::layout::{Call, RankSet, Wait};
 use strait_core::lock::{Coding, LockState, LockWords, WordAccess};
-use strait_core::wire::Key;
 
 use super::remote::Reached;
 use super::steps::Blame;
 use crate::window::Window;
 
 impl Window<'_> {
-    /// Records an event of the target's lock, if events are recorded.
-    pub(super) fn note_lock(&self, kind: EventKind, target: u32, exclusive: u64) {
-        let rank = self.group.ranks()[target as usize];
-        self.world.lock_progress().note(kind, rank, Key::new(0, u32::MAX), exclusive);
-    }
-
     /// Describes the wait for the lock of `target`: for the holder, or the holders that share it,
     /// where words name them.
     pub(super) fn lock_wait(&self, target: u32, blame: Blame) -> Wait {

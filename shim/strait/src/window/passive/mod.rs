@@ -18,6 +18,7 @@ mod steps;
 #[cfg(test)]
 mod tests;
 
+use strait_core::layout::EpochKind;
 use strait_core::lock::{
     Attempt, AttemptOutcome, Coding, LockMode, LockState, LockType, LockWords, WordAccess,
 };
@@ -277,6 +278,7 @@ impl Window<'_> {
             return Err(WindowError::EpochOpen { call: "lock_all" }.into());
         }
         self.passive.all.set(true);
+        self.note_epoch_began(EpochKind::Lock, &[]);
         let unchecked = promise.has(Assert::NO_CHECK);
         for (target, part) in targets.iter().zip(&self.parts) {
             target.standing.set(if unchecked {
@@ -315,6 +317,9 @@ impl Window<'_> {
             return Err(WindowError::NoEpoch { call: "unlock_all" }.into());
         }
         let members = 0..self.parts.len() as u32;
-        members.map(|target| self.end_lock(target, "unlock_all")).fold(Ok(()), Result::and)
+        let ended = members.map(|target| self.end_lock(target, "unlock_all"));
+        let ended = ended.fold(Ok(()), Result::and);
+        self.note_epoch_ended(EpochKind::Lock, &[]);
+        ended
     }
 }

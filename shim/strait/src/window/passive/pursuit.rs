@@ -1,6 +1,6 @@
 //! The steps of a member to get a lock.
 
-use strait_core::layout::{Corrupt, EventKind};
+use strait_core::layout::{Corrupt, EpochKind, EventKind};
 use strait_core::lock::{
     Attempt, AttemptOutcome, Coding, Hybrid, LockMode, LockRequest, LockState, LockType, LockWords,
     Mcs, McsWord, WordAccess,
@@ -35,7 +35,7 @@ impl Window<'_> {
         target: u32,
         promise: Assert,
     ) -> Result<(), Error> {
-        let part = self.part(target)?;
+        self.part(target)?;
         let standing = &self.passive.targets[target as usize].standing;
         if standing.get() != LockStanding::None || self.passive.all.get() {
             return Err(WindowError::EpochOpen { call: "lock" }.into());
@@ -43,12 +43,22 @@ impl Window<'_> {
         if let Some(fault) = self.loss_of(target) {
             return Err(fault.into());
         }
+        self.note_epoch_began(EpochKind::Lock, &[target]);
         if promise.has(Assert::NO_CHECK) {
             standing.set(LockStanding::Unchecked);
             return Ok(());
         }
+        let requested = self.request_lock(lock_type, target);
+        if requested.is_err() {
+            self.note_epoch_ended(EpochKind::Lock, &[target]);
+        }
+        requested
+    }
+
+    /// Begins to pursue a lock, and takes it if that is possible at once.
+    fn request_lock(&self, lock_type: LockType, target: u32) -> Result<(), Error> {
         self.pursue(lock_type, target);
-        part.awaited.set(true);
+        self.parts[target as usize].awaited.set(true);
         if target == self.group.place() {
             // Loads and stores of its own part are no operations that could wait.
             return self.await_lock(target).map(drop);

@@ -1,6 +1,6 @@
 //! Release of locks, and messages between members and lock managers.
 
-use strait_core::layout::{Call, EventKind};
+use strait_core::layout::{Call, EpochKind, EventKind};
 use strait_core::lock::{
     Coding, LockMode, LockRequest, LockType, LockWords, McsRelease, McsStep, McsWord, RemoteWord,
     WordAccess,
@@ -38,6 +38,9 @@ impl Window<'_> {
         let flushed = self.flush_part(part);
         // The lock is released even after failed operations, since other members wait for it.
         let released = self.give_lock_back(target, held);
+        if call == "unlock" {
+            self.note_epoch_ended(EpochKind::Lock, &[target]);
+        }
         self.poll_sometimes()?;
         flushed.and(released)
     }
