@@ -29,6 +29,7 @@
 //! | [`POLLS_PER_CLOCK`] | 1024 | reading the clock costs as much as several polls |
 //! | [`CALLS_PER_CLOCK`] | 32 | the program may compute between two calls |
 //! | [`CALLS_PER_PROGRESS`] | 32 | a call that finds nothing looks at fastboxes alone |
+//! | [`PROGRESS_PER_CLOCK`] | 4 | the program may yield in each of the calls between |
 //! | [`CALLS_PER_YIELD`] | 1024 | a yield costs as much as tens of such calls |
 //! | [`CALLS_CROWDED_PER_SLEEP`] | 64 | the scheduler soon returns from a yield |
 //! | [`LIVENESS_PERIOD`] | 50 ms | a death is reported soon, and the check has no measurable cost |
@@ -312,18 +313,23 @@ impl CallTimer {
     /// Counts a call. Returns whether to check which ranks are alive.
     #[inline]
     pub fn is_due(&mut self) -> bool {
+        self.is_due_after(CALLS_PER_CLOCK)
+    }
+
+    /// Counts a call behind [`CALLS_PER_PROGRESS`] others that did less. Returns whether to check
+    /// which ranks are alive.
+    #[inline]
+    pub fn is_due_behind_others(&mut self) -> bool {
+        self.is_due_after(PROGRESS_PER_CLOCK)
+    }
+
+    #[inline]
+    fn is_due_after(&mut self, calls: u32) -> bool {
         self.calls_left -= 1;
         if self.calls_left > 0 {
             return false;
         }
-        self.is_due_now()
-    }
-
-    /// Returns whether to check which ranks are alive, for one of few calls: it reads the clock
-    /// each time.
-    #[inline]
-    pub fn is_due_now(&mut self) -> bool {
-        self.calls_left = CALLS_PER_CLOCK;
+        self.calls_left = calls;
         is_due(&mut self.checked)
     }
 }

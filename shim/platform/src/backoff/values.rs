@@ -50,6 +50,9 @@ pub const CALLS_PER_CLOCK: u32 = 32;
 /// Calls that find nothing between two polls of everything else.
 pub const CALLS_PER_PROGRESS: u32 = 32;
 
+/// Such polls of everything else between two readings of the clock.
+pub const PROGRESS_PER_CLOCK: u32 = 4;
+
 /// Calls that find nothing before a program that polls by calls yields.
 pub const CALLS_PER_YIELD: u32 = 1024;
 

@@ -44,7 +44,7 @@ impl World {
     /// Makes progress like [`World::poll`], and records now and then what the caller may wait for.
     /// It counts as a wait from the second check on at which `what` returns the same and nothing
     /// has moved. The caller has looked at the fastboxes many times since the last call, and may
-    /// have yielded each time. So each call reads the clock.
+    /// have yielded each time. So this reads the clock often.
     pub(crate) fn poll_in_wait(
         &self,
         record: &PollRecord,
@@ -71,7 +71,7 @@ impl World {
             let IdleWait { wait, since_ns, checks, .. } = next;
             self.record_place().write_again(wait, since_ns, checks, &unexpected);
         };
-        self.check_if(CallTimer::is_due_now, || Wait::new(Call::Test), observe)
+        self.check_if(CallTimer::is_due_behind_others, || Wait::new(Call::Test), observe)
     }
 
     /// Returns the number of packets that this rank has sent and received on its node, as it was
