@@ -9,6 +9,8 @@ mod unknown;
 
 pub use unknown::{Unknown, unknown};
 
+use std::path::PathBuf;
+
 use strait_core::engine::Tuning;
 use strait_core::lmt::Transfer;
 use strait_core::ring::Design;
@@ -89,6 +91,23 @@ pub(crate) const RENDEZVOUS: Variable = Variable {
     meaning: "side that begins a large message: the sender, or also a receiver that comes first",
     expected: "plain, speculative or adaptive",
     default: "adaptive",
+};
+
+/// The profile of an earlier run, by which large messages are negotiated.
+pub(crate) const RENDEZVOUS_PROFILE: Variable = Variable {
+    name: "STRAIT_RENDEZVOUS_PROFILE",
+    meaning: "profile of an earlier run: its envelopes ask for large messages from the first one \
+              on, or never",
+    expected: "a directory",
+    default: "no profile",
+};
+
+/// The profile that this run records.
+pub(crate) const RENDEZVOUS_PROFILE_OUT: Variable = Variable {
+    name: "STRAIT_RENDEZVOUS_PROFILE_OUT",
+    meaning: "directory into which each rank writes the profile of this run when it leaves the job",
+    expected: "a directory, which need not exist",
+    default: "none is written",
 };
 
 /// The RDMA device between nodes.
@@ -205,6 +224,8 @@ pub const VARIABLES: &[Variable] = &[
     UNEXPECTED_MAX,
     LMT,
     RENDEZVOUS,
+    RENDEZVOUS_PROFILE,
+    RENDEZVOUS_PROFILE_OUT,
     HCA,
     HCA_GID,
     HCA_MODEL,
@@ -256,6 +277,16 @@ pub(crate) fn tuning_over(default: Tuning) -> Result<Tuning, EnvError> {
             .and_then(|name| self::rendezvous(&name))
             .unwrap_or(default.rendezvous),
     })
+}
+
+/// Returns the directory with the profile of an earlier run, if there is one.
+pub(crate) fn rendezvous_profile() -> Result<Option<PathBuf>, EnvError> {
+    RENDEZVOUS_PROFILE.read(|path: &PathBuf| path.is_dir())
+}
+
+/// Returns the directory for the profile of this run, if it is recorded.
+pub(crate) fn rendezvous_profile_out() -> Result<Option<PathBuf>, EnvError> {
+    RENDEZVOUS_PROFILE_OUT.read(|path: &PathBuf| !path.as_os_str().is_empty() && !path.is_file())
 }
 
 /// Returns the device between nodes that the environment names, if it names one.
@@ -365,6 +396,8 @@ pub fn window_lock() -> Result<LockSetting, EnvError> {
 /// [`EnvError`] for the first variable with an unusable value.
 pub fn check() -> Result<(), EnvError> {
     tuning()?;
+    rendezvous_profile()?;
+    rendezvous_profile_out()?;
     cpus()?;
     hca()?;
     hca_gid()?;
