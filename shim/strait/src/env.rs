@@ -77,6 +77,14 @@ pub(crate) const UNEXPECTED_MAX: Variable = Variable {
     default: "4194304",
 };
 
+/// Whether receives may go round the queue of posted receives.
+pub(crate) const BYPASS: Variable = Variable {
+    name: "STRAIT_BYPASS",
+    meaning: "receives that find their message go round the queue of posted receives",
+    expected: "on or off",
+    default: "on",
+};
+
 /// The transfer of large messages on a node.
 pub(crate) const LMT: Variable = Variable {
     name: "STRAIT_LMT",
@@ -222,6 +230,7 @@ pub const VARIABLES: &[Variable] = &[
     STREAM_MAX,
     PARCEL_MAX,
     UNEXPECTED_MAX,
+    BYPASS,
     LMT,
     RENDEZVOUS,
     RENDEZVOUS_PROFILE,
@@ -265,6 +274,7 @@ pub(crate) fn tuning_over(default: Tuning) -> Result<Tuning, EnvError> {
     let fastbox_max = FASTBOX_MAX.read(|&bytes: &usize| bytes <= FASTBOX_LENGTH_MAX)?;
     let bytes = |variable: &Variable| variable.read(|_: &usize| true);
     let rendezvous = RENDEZVOUS.read(|name: &String| rendezvous(name).is_some())?;
+    let bypass = BYPASS.read(|name: &String| ["on", "off"].contains(&name.as_str()))?;
     let transfer = LMT.read(|name: &String| transfer(name).is_some())?;
     Ok(Tuning {
         fastbox_max: fastbox_max.unwrap_or(default.fastbox_max),
@@ -272,6 +282,7 @@ pub(crate) fn tuning_over(default: Tuning) -> Result<Tuning, EnvError> {
         stream_max: bytes(&STREAM_MAX)?.unwrap_or(default.stream_max),
         parcel_max: bytes(&PARCEL_MAX)?.unwrap_or(default.parcel_max),
         unexpected_max: bytes(&UNEXPECTED_MAX)?.unwrap_or(default.unexpected_max),
+        bypass: bypass.map_or(default.bypass, |name| name == "on"),
         transfer: transfer.and_then(|name| self::transfer(&name)).unwrap_or(default.transfer),
         rendezvous: rendezvous
             .and_then(|name| self::rendezvous(&name))

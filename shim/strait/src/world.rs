@@ -74,8 +74,8 @@ pub struct World {
     call_timer: Cell<CallTimer>,
     /// Time of the last check in a wait which ranks are alive.
     checked: Cell<Option<Instant>>,
-    /// See [`World::serves_windows`].
-    serves_windows: Cell<bool>,
+    /// See [`World::needs_rounds`].
+    needs_rounds: Cell<bool>,
     /// Work of the embedder, called while a wait finds nothing to do.
     idle: Option<Box<dyn Fn() + Send>>,
     /// Work of the embedder, called before a wait sleeps.
@@ -170,7 +170,7 @@ impl World {
             call_timer: Cell::new(CallTimer::new()),
             caller: Cell::new(None),
             checked: Cell::new(Some(Instant::now())),
-            serves_windows: Cell::new(false),
+            needs_rounds: Cell::new(!tuning.bypass),
             idle: None,
             before_sleep: None,
             meetings: RefCell::default(),
@@ -234,7 +234,9 @@ impl World {
     /// # Ok::<(), strait::Error>(())
     /// ```
     pub fn retune(&self, tuning: Tuning) {
-        self.lock_progress().retune(tuning);
+        let mut progress = self.lock_progress();
+        progress.retune(tuning);
+        self.choose_rounds(&mut progress);
     }
 
     /// Has each wait call `idle` before it would yield or sleep. `idle` runs other work, such as a
@@ -408,7 +410,7 @@ impl World {
     ) -> R {
         let mut progress = self.lock_progress();
         let result = act(&mut progress.windows().lock_managers);
-        self.serves_windows.set(progress.windows().is_open());
+        self.choose_rounds(&mut progress);
         result
     }
 
@@ -416,15 +418,21 @@ impl World {
     pub(crate) fn with_baselines<R>(&self, act: impl FnOnce(&mut Baselines) -> R) -> R {
         let mut progress = self.lock_progress();
         let result = act(&mut progress.windows().baselines);
-        self.serves_windows.set(progress.windows().is_open());
+        self.choose_rounds(&mut progress);
         result
     }
 
-    /// Returns whether other ranks may send this one messages for its windows. Only rounds of
-    /// progress serve them, so calls that find what they want must not go without.
+    fn choose_rounds(&self, progress: &mut ProgressGuard<'_>) {
+        let has_windows = progress.windows().is_open();
+        self.needs_rounds.set(has_windows || !progress.tuning().bypass);
+    }
+
+    /// Returns whether receives need rounds of progress. Other ranks may send this one messages for
+    /// its windows, which only rounds serve, so calls that find what they want must not go without.
+    /// Or the bypass is off ([`Tuning::bypass`]).
     #[inline(always)]
-    pub(crate) fn serves_windows(&self) -> bool {
-        self.serves_windows.get()
+    pub(crate) fn needs_rounds(&self) -> bool {
+        self.needs_rounds.get()
     }
 
     /// Makes one [round](crate::progress) of progress. Returns whether anything moved.
