@@ -455,3 +455,31 @@ fn a_rank_that_leaves_has_handed_everything_over() {
         );
     });
 }
+
+/// Without the bypass, each receive is posted and then matched, whatever path its message takes.
+#[test]
+fn receives_without_the_bypass_find_every_message() {
+    let lengths = [0, 8, 48, 200, 4000, 20_000, 300_000];
+    World::run_in_process(2, |world| {
+        let endpoint = world.endpoint();
+        world.retune(Tuning { bypass: false, ..world.tuning() });
+        for (round, length) in (0..40).flat_map(|round| lengths.map(|length| (round, length))) {
+            if world.rank() == 0 {
+                endpoint.send(&payload::of(round, length), 1, 7)?;
+                endpoint.recv(&mut [0_u8], 1, 9)?;
+                continue;
+            }
+            let mut bytes = vec![0; length];
+            let source = if round % 2 == 0 { 0 } else { ANY_SOURCE };
+            let status = match round % 3 {
+                0 => endpoint.scope(|scope| scope.irecv(&mut bytes, source, 7)?.wait())?,
+                _ => endpoint.recv(&mut bytes, source, 7)?,
+            };
+            assert_eq!(status, Status { source: 0, tag: 7, bytes: length });
+            assert_eq!(payload::first_difference(round, &bytes), None, "{length} bytes");
+            endpoint.send(&[1_u8], 0, 9)?;
+        }
+        Ok(())
+    })
+    .unwrap();
+}

@@ -6,7 +6,7 @@
 
 use core::hint::black_box;
 
-use strait::{Endpoint, Error, World};
+use strait::{Endpoint, Error, Tuning, World};
 
 /// Number of warm-up calls, and of counted calls, of each operation.
 const CALLS: u64 = 1000;
@@ -109,6 +109,12 @@ counted! {
         endpoint.recv(data, 0, 10)
 }
 
+counted! {
+    // Without the bypass of the posted-receive queue.
+    strait_icount_recv_8_posted(endpoint: &Endpoint<'_>, data: &mut [u64; 1])
+        endpoint.recv(data, 0, 28)
+}
+
 /// Sends an answer, so that the baton comes back.
 fn answer(zero: &Endpoint<'_>, one: &Endpoint<'_>) -> Result<(), Error> {
     one.send(&[0_u64], 0, 9)?;
@@ -133,6 +139,21 @@ fn run_medium(zero: &Endpoint<'_>, one: &Endpoint<'_>) -> Result<(), Error> {
     Ok(())
 }
 
+/// `one` receives without the bypass of the posted-receive queue.
+fn run_posted(zero: &Endpoint<'_>, one: &Endpoint<'_>) -> Result<(), Error> {
+    let mut received = [0];
+    for number in 0..2 * CALLS {
+        zero.send(&[number], 1, 28)?;
+        if number < CALLS {
+            one.recv(&mut received, 0, 28)?;
+        } else {
+            strait_icount_recv_8_posted(black_box(one), black_box(&mut received));
+        }
+        assert_eq!(received, [number]);
+    }
+    Ok(())
+}
+
 fn main() -> Result<(), Error> {
     let worlds = World::in_process(2)?;
     let [zero, one] = [worlds[0].endpoint(), worlds[1].endpoint()];
@@ -140,5 +161,7 @@ fn main() -> Result<(), Error> {
     run_4(&zero, &one)?;
     run_16(&zero, &one)?;
     run_48(&zero, &one)?;
-    run_medium(&zero, &one)
+    run_medium(&zero, &one)?;
+    worlds[1].retune(Tuning { bypass: false, ..worlds[1].tuning() });
+    run_posted(&zero, &one)
 }

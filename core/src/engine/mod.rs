@@ -308,11 +308,13 @@ impl<M: Memory + Clone> Engine<M> {
         rank: u32,
         tuning: Tuning,
     ) -> Result<Self, OutOfMemory> {
+        let mut posted = PostedQueue::new(memory.clone());
+        posted.allow_bypass(tuning.bypass);
         Ok(Self {
             peers: Table::new(memory.clone(), ranks, |peer| {
                 Peer::new(&segment, rank, peer as u32)
             })?,
-            posted: PostedQueue::new(memory.clone()),
+            posted,
             early: EarlyLook::default(),
             unexpected: UnexpectedMessages::new(memory.clone()),
             outbox: Outbox::new(&memory, &segment, rank, ranks)?,
@@ -355,6 +357,7 @@ impl<M: Memory + Clone> Engine<M> {
     /// Replaces the tuning for messages that start from now on. Ranks need not agree on it.
     pub fn retune(&mut self, tuning: Tuning) {
         self.tuning = tuning.within_limits();
+        self.posted.allow_bypass(tuning.bypass);
     }
 
     /// Moves everything that can move without waiting, and returns whether anything moved.

@@ -7,7 +7,10 @@ use super::rendezvous_choices::RendezvousChoices;
 use super::rtrs::Wanted;
 use crate::matching::{Ahead, Pattern};
 use crate::memory::{Memory, OutOfMemory};
-use crate::rndv::{Rendezvous, RndvStart, RtrReceiver, RtrSender};
+use crate::rndv::{
+    EnvelopeProfile, EnvelopeSide, PlainEnvelopes, ProfileRecorder, Rendezvous, RndvStart,
+    RtrReceiver, RtrSender,
+};
 use crate::wire::{Key, Turn};
 
 /// Both sides of the negotiation, and what became of the RTRs.
@@ -18,6 +21,10 @@ pub(super) struct Negotiation<M: Memory> {
     /// The RTRs that the receivers of this rank's messages have sent.
     sender: RtrSender<Wanted, M>,
     choices: RendezvousChoices<M>,
+    /// The envelopes without speculation, by the profile of an earlier run.
+    plain: PlainEnvelopes<M>,
+    /// The profile of this run, if it is recorded.
+    recorder: Option<ProfileRecorder<M>>,
     /// Number of looks at Eager-flags so far.
     looks: u64,
     counts: Rtrs,
@@ -29,6 +36,8 @@ impl<M: Memory + Clone> Negotiation<M> {
             receiver: RtrReceiver::new(memory.clone()),
             sender: RtrSender::new(memory.clone()),
             choices: RendezvousChoices::new(memory.clone()),
+            plain: PlainEnvelopes::new(memory.clone()),
+            recorder: None,
             looks: 0,
             counts: Rtrs::default(),
         }
@@ -46,6 +55,33 @@ impl<M: Memory + Clone> Negotiation<M> {
         choice: Option<Rendezvous>,
     ) -> Result<(), OutOfMemory> {
         self.choices.set(context, choice)
+    }
+
+    /// Begins to record the profile of this run.
+    pub(super) fn record_profile(&mut self, memory: &M) {
+        self.recorder.get_or_insert_with(|| ProfileRecorder::new(memory));
+    }
+
+    /// Returns the profile of this run so far.
+    pub(super) fn profile(&self) -> impl Iterator<Item = EnvelopeProfile> {
+        self.recorder.iter().flat_map(ProfileRecorder::envelopes)
+    }
+
+    /// Follows the profile of an earlier run.
+    pub(super) fn follow_profile(
+        &mut self,
+        profile: &[EnvelopeProfile],
+    ) -> Result<(), OutOfMemory> {
+        self.plain.replace(profile)?;
+        for envelope in profile.iter().filter(|envelope| envelope.speculates()) {
+            let EnvelopeProfile { side, peer, context, tag, .. } = *envelope;
+            let key = Key::new(context, tag);
+            match side {
+                EnvelopeSide::Sender => self.sender.open_ahead(peer, key),
+                EnvelopeSide::Receiver => self.receiver.open_ahead(peer, key),
+            }
+        }
+        Ok(())
     }
 
     /// Returns counts of RTRs.
@@ -75,7 +111,7 @@ impl<M: Memory + Clone> Negotiation<M> {
         self.looks += 1;
         let found = eager.look(key, self.looks);
         self.sender.catch_up(destination, key, found, self.looks);
-        self.sender.start(destination, key, choice)
+        self.start_remote(destination, key, choice)
     }
 
     /// Starts a large message to a rank of another node.
@@ -85,7 +121,13 @@ impl<M: Memory + Clone> Negotiation<M> {
         key: Key,
         choice: Rendezvous,
     ) -> RndvStart<Wanted> {
-        self.sender.start(destination, key, choice)
+        let is_plain = self.plain.contains(destination, key);
+        let choice = if is_plain { Rendezvous::Plain } else { choice };
+        let start = self.sender.start(destination, key, choice);
+        if let (RndvStart::Write { .. }, Some(recorder)) = (&start, &mut self.recorder) {
+            recorder.used(EnvelopeSide::Sender, destination, key);
+        }
+        start
     }
 
     /// Returns the turn of a message that started by an RTR and could not use it.
@@ -95,6 +137,9 @@ impl<M: Memory + Clone> Negotiation<M> {
         key: Key,
         choice: Rendezvous,
     ) -> Option<Turn> {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.unused(EnvelopeSide::Sender, destination, key);
+        }
         self.sender.refused(destination, key, choice)
     }
 
@@ -105,6 +150,9 @@ impl<M: Memory + Clone> Negotiation<M> {
 
     /// Handles an RTR that has come.
     pub(super) fn take_rtr(&mut self, source: u32, key: Key, turn: Turn, wanted: Wanted) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.rtr(EnvelopeSide::Sender, source, key);
+        }
         self.sender.rtr(source, key, turn, wanted);
     }
 
@@ -134,12 +182,18 @@ impl<M: Memory + Clone> Negotiation<M> {
 
     /// Handles a message that uses an RTR of this rank.
     pub(super) fn take_rtr_ack(&mut self, source: u32, key: Key, turn: Turn) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.used(EnvelopeSide::Receiver, source, key);
+        }
         self.receiver.rtr_ack(source, key, turn);
     }
 
     /// Counts an RTR that left.
-    pub(super) const fn count_sent(&mut self) {
+    pub(super) fn count_sent(&mut self, destination: u32, key: Key) {
         self.counts.sent += 1;
+        if let Some(recorder) = &mut self.recorder {
+            recorder.rtr(EnvelopeSide::Receiver, destination, key);
+        }
     }
 
     /// Counts an RTR that was retracted.
@@ -170,6 +224,7 @@ impl<M: Memory + Clone> Negotiation<M> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::network::There;
     use super::*;
     use crate::memory::counted::Counted;
 
@@ -179,7 +234,7 @@ mod tests {
     fn the_fates_of_rtrs_are_counted() {
         let mut negotiation = Negotiation::new(&Counted::default());
         for _ in 0..3 {
-            negotiation.count_sent();
+            negotiation.count_sent(1, KEY);
         }
         negotiation.count_retracted();
         negotiation.missed(1, KEY, true);
@@ -201,5 +256,45 @@ mod tests {
         negotiation.choose(0, Some(Rendezvous::Plain)).unwrap();
         assert_eq!(negotiation.choice_of(0), Some(Rendezvous::Plain));
         negotiation.forget(1);
+    }
+
+    /// Takes an RTR for the first turn of the envelope, and starts a message of it.
+    fn ask_and_start(negotiation: &mut Negotiation<Counted>) -> RndvStart<Wanted> {
+        let turn = Turn::FIRST;
+        negotiation.take_rtr(1, KEY, turn, Wanted::There(There::anywhere(turn)));
+        negotiation.start_remote(1, KEY, Rendezvous::Adaptive)
+    }
+
+    fn envelope(rtrs: u64, used: u64) -> EnvelopeProfile {
+        let (context, tag) = (KEY.context(), KEY.tag());
+        EnvelopeProfile { side: EnvelopeSide::Sender, peer: 1, context, tag, rtrs, used }
+    }
+
+    #[test]
+    fn an_envelope_follows_its_profile_from_its_first_message() {
+        for (rtrs, used, speculates) in [(5, 5, true), (5, 1, false)] {
+            let mut negotiation = Negotiation::new(&Counted::default());
+            negotiation.follow_profile(&[envelope(rtrs, used)]).unwrap();
+            let start = ask_and_start(&mut negotiation);
+            assert_eq!(matches!(start, RndvStart::Write { .. }), speculates, "{start:?}");
+            let stopped = matches!(start, RndvStart::Rts(None));
+            assert_eq!(stopped, !speculates, "{start:?}");
+        }
+    }
+
+    #[test]
+    fn the_profile_of_a_run_counts_rtrs_and_their_use() {
+        let mut negotiation = Negotiation::new(&Counted::default());
+        assert_eq!(negotiation.profile().count(), 0);
+        negotiation.record_profile(&Counted::default());
+        negotiation.follow_profile(&[envelope(1, 1)]).unwrap();
+        ask_and_start(&mut negotiation);
+        assert!(negotiation.profile().eq([envelope(1, 1)]));
+        negotiation.refused(1, KEY, Rendezvous::Adaptive);
+        assert!(negotiation.profile().eq([envelope(1, 0)]));
+        negotiation.count_sent(2, KEY);
+        negotiation.take_rtr_ack(2, KEY, Turn::FIRST);
+        let receiver = EnvelopeProfile { side: EnvelopeSide::Receiver, peer: 2, ..envelope(1, 1) };
+        assert!(negotiation.profile().any(|envelope| envelope == receiver));
     }
 }

@@ -194,4 +194,27 @@ mod tests {
             assert!(matches!(came, Ok(Received::Done(Err(Fault::Truncated { message: 9, .. })))));
         });
     }
+
+    #[test]
+    fn nothing_goes_round_matching_without_the_bypass() {
+        with_ranks(|[mut zero, _, mut two]| {
+            let mut buffer = [0; 8];
+            two.retune(Tuning { bypass: false, ..two.tuning() });
+            send(&mut zero, 2, 7, &mut [1; 3]);
+            assert_eq!(two.recv_queued(0, Want::new(0, 7), &mut buffer), Bypass::Closed);
+            assert_eq!(two.progress(), Ok(true));
+            assert_eq!(arrived(&mut two, 0, 7), Some(3));
+            let part = Part { base: NonNull::from(&mut buffer).cast(), length: 8 };
+            let pattern = Pattern { context: 0, source: 0, tag: 7 };
+            // SAFETY: the receive is over at once.
+            let came = unsafe { two.irecv(pattern, Cursor::contiguous(part), Owner::BLOCKING) };
+            assert!(matches!(came, Ok(Received::Done(Ok(Status { bytes: 3, .. })))), "{came:?}");
+            two.retune(Tuning { bypass: true, ..two.tuning() });
+            send(&mut zero, 2, 7, &mut [1; 3]);
+            assert!(matches!(
+                two.recv_queued(0, Want::new(0, 7), &mut buffer),
+                Bypass::Received(_)
+            ));
+        });
+    }
 }

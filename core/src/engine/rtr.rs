@@ -62,7 +62,7 @@ impl<M: Memory + Clone> Engine<M> {
             return None;
         }
         reached(Step::RtrSent);
-        self.negotiation.count_sent();
+        self.negotiation.count_sent(source, key);
         Some(PostedRtr { turn, peer: source, number: receiver })
     }
 

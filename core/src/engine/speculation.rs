@@ -13,7 +13,7 @@ use crate::buffer::Cursor;
 use crate::lmt::LmtSender;
 use crate::matching::{ANY_SOURCE, ANY_TAG, Pattern};
 use crate::memory::{Memory, OutOfMemory};
-use crate::rndv::{Rendezvous, RndvStart};
+use crate::rndv::{EnvelopeProfile, Rendezvous, RndvStart};
 use crate::wire::{Key, Turn};
 
 impl<M: Memory + Clone> Engine<M> {
@@ -48,6 +48,37 @@ impl<M: Memory + Clone> Engine<M> {
         choice: Option<Rendezvous>,
     ) -> Result<(), OutOfMemory> {
         self.negotiation.choose(context, choice)
+    }
+
+    /// Begins to record the profile of this run: the use of the RTRs of each envelope.
+    ///
+    /// # Source
+    ///
+    /// `[SpecRndv09]` §3.6, static adaptation.
+    pub fn record_profile(&mut self) {
+        self.negotiation.record_profile(&self.memory);
+    }
+
+    /// Returns the profile of this run so far, in no order. It is empty unless it is recorded.
+    pub fn profile(&self) -> impl Iterator<Item = EnvelopeProfile> {
+        self.negotiation.profile()
+    }
+
+    /// Follows the profile of an earlier run. Call it before the first operation.
+    ///
+    /// An envelope of which enough RTRs were used ([`EnvelopeProfile::speculates`]) speculates from
+    /// its first message on. Another envelope of the profile does not speculate. Ranks need not
+    /// have the same profile.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfMemory`]: nothing is changed.
+    ///
+    /// # Source
+    ///
+    /// `[SpecRndv09]` §3.6, static adaptation.
+    pub fn follow_profile(&mut self, profile: &[EnvelopeProfile]) -> Result<(), OutOfMemory> {
+        self.negotiation.follow_profile(profile)
     }
 
     /// Returns whether a call of [`Engine::take_in`] is worth its time before a message of `length`

@@ -23,6 +23,10 @@ pub struct Tuning {
     /// keeps its messages until their receives are posted. Messages that it had handed over by then
     /// still arrive.
     pub unexpected_max: usize,
+    /// Whether a receive that finds its message may go round the queue of posted receives
+    /// (`[Nemesis07]` §3.3). Without it, each receive is posted and then matched. Embedders that do
+    /// their own matching have no use for it.
+    pub bypass: bool,
     /// The transfer of messages longer than `eager_max` on the node.
     pub transfer: Transfer,
     /// The negotiation of those messages, and of messages longer than `stream_max` between nodes.
@@ -38,6 +42,7 @@ impl Default for Tuning {
             stream_max: 16 * 1024,
             parcel_max: 128 * 1024,
             unexpected_max: 4 << 20,
+            bypass: true,
             transfer: Transfer::Auto,
             rendezvous: Rendezvous::default(),
         }

@@ -104,8 +104,10 @@ enum Place<C> {
 /// # Ok::<(), strait_core::memory::OutOfMemory>(())
 /// ```
 pub struct PostedQueue<M: Memory, P: Selector = Pattern, T: Copy = u32> {
-    /// The number of receives.
+    /// The number of receives, and one more while the bypass is barred.
     len: u32,
+    /// Whether the bypass is barred ([`PostedQueue::allow_bypass`]).
+    is_barred: bool,
     /// The oldest receive, where there are several classes and it was posted to an empty queue.
     lone: Option<LoneReceive<P, T>>,
     chains: Chains<ReceiveNode<P, T>, M>,
@@ -131,6 +133,7 @@ impl<M: Memory, P: Selector, T: Copy> PostedQueue<M, P, T> {
     {
         Self {
             len: 0,
+            is_barred: false,
             lone: None,
             chains: Chains::new(memory),
             waiting: P::per_class(0),
@@ -144,10 +147,18 @@ impl<M: Memory, P: Selector, T: Copy> PostedQueue<M, P, T> {
     #[inline(always)]
     #[must_use]
     pub const fn len(&self) -> u32 {
-        self.len
+        self.len - self.is_barred as u32
     }
 
-    /// Returns whether no receive is posted. One load.
+    /// Allows receives to go round the queue while it is empty, which is the default, or bars this:
+    /// then the queue never says that it is empty. So a receive that checks for an older one needs
+    /// no further check.
+    pub const fn allow_bypass(&mut self, is_allowed: bool) {
+        self.len = self.len() + !is_allowed as u32;
+        self.is_barred = !is_allowed;
+    }
+
+    /// Returns whether no receive is posted, and a receive may go round the queue. One load.
     #[inline(always)]
     #[must_use]
     pub const fn is_empty(&self) -> bool {

@@ -61,6 +61,9 @@
 //! An envelope without a record does not speculate. Its first RTS creates the sender's record, and
 //! the arrival of that RTS creates the receiver's. Either record may be evicted at any time, so the
 //! tables are bounded. An eager message costs nothing on an envelope without large messages.
+//! [`RtrSender::open_ahead`] and [`RtrReceiver::open_ahead`] create the records of an envelope
+//! before its first message, if the profile of an earlier run names it.
+//!
 //! docs/decisions/speculative-rendezvous.md gives the costs and the test that fails without each
 //! rule.
 //!
@@ -83,6 +86,7 @@
 
 mod adapt;
 mod choice;
+mod profile;
 mod receiver;
 mod recent;
 mod rules;
@@ -93,6 +97,7 @@ mod tests;
 pub use crate::wire::Turn;
 pub use adapt::{PAUSE_MAX, PAUSE_MIN, SAMPLES, USAGE_MIN};
 pub use choice::Rendezvous;
+pub use profile::{EnvelopeProfile, EnvelopeSide, PlainEnvelopes, ProfileRecorder};
 pub use receiver::RtrReceiver;
 pub use rules::{All, RECORDS, RTRS, Rules};
 pub use sender::{RndvStart, RtrOutcome, RtrSender, Usage};

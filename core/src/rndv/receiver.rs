@@ -29,6 +29,18 @@ impl<M: Memory, R: Rules> RtrReceiver<M, R> {
         Self { next: Recent::new(memory, R::RECORDS), announced: false, rules: PhantomData }
     }
 
+    /// Creates the record of an envelope before its first message, so that its first receive may
+    /// ask. The sender need not do the same: without [`RtrSender::open_ahead`] it drops the RTRs.
+    ///
+    /// [`RtrSender::open_ahead`]: super::RtrSender::open_ahead
+    pub fn open_ahead(&mut self, peer: u32, key: Key) {
+        self.announced = true;
+        if self.next.get(peer, key).is_none() {
+            // Without memory for the record, the receiver sends no RTR.
+            let _ = self.next.insert(peer, key, Turn::FIRST);
+        }
+    }
+
     /// Returns the turn that a receive asks for; `None` means that it sends no RTR.
     ///
     /// The receive is about to be posted behind the receives that `ahead` describes

@@ -41,8 +41,9 @@ pub trait Rules {
     const BOUNDED: bool = true;
     /// Number of envelopes in a table, a power of two.
     const RECORDS: usize = RECORDS;
-    /// A recreated record counts from beyond all turns of evicted records. Without it, a record
-    /// counts from the first turn.
+    /// A record that is created after other messages of its envelope counts from beyond all turns
+    /// that the receiver may have asked for: those of evicted records, and the first turns of a
+    /// receiver that opened the envelope ahead. Without it, a record counts from the first turn.
     const COUNTS_ON: bool = true;
     /// Retraction: it voids the RTRs of its turn and of later turns.
     const RETRACTION: bool = true;

@@ -78,10 +78,24 @@ impl<T: Copy, M: Memory, R: Rules> RtrSender<T, M, R> {
     pub const fn new(memory: M) -> Self {
         Self {
             records: Recent::new(memory, R::RECORDS),
-            beyond: Turn::FIRST,
+            // A receiver that opens an envelope ahead asks for the first turns. A record that is
+            // created later may have missed eager messages, so it starts beyond these turns.
+            beyond: if R::COUNTS_ON { Turn::FIRST.after(R::RTRS) } else { Turn::FIRST },
             looked: 0,
             usage: Usage { heard: 0, used: 0, stopped: 0 },
             rules: PhantomData,
+        }
+    }
+
+    /// Creates the record of an envelope before its first message, so that this message may use an
+    /// RTR. Must precede all messages to `peer`.
+    pub fn open_ahead(&mut self, peer: u32, key: Key) {
+        if self.records.get(peer, key).is_some() {
+            return;
+        }
+        let record = EnvelopeRecord::new::<R>(Turn::FIRST, 0);
+        if let Ok(Some(gone)) = self.records.insert(peer, key, record) {
+            gone.leave::<R>(&mut self.beyond);
         }
     }
 

@@ -12,7 +12,7 @@ use core::num::NonZeroU32;
 pub struct Turn(NonZeroU32);
 
 impl Turn {
-    /// The first turn of an envelope without a record.
+    /// The first turn of an envelope.
     pub const FIRST: Self = Self(NonZeroU32::MIN);
 
     /// Returns the turn as a packet carries it; zero means no turn.

@@ -122,7 +122,7 @@ impl Code {
     const fn of(error: &Error) -> Self {
         match error {
             Error::Boot(_) => Self::Boot,
-            Error::Environment(_) => Self::Environment,
+            Error::Environment(_) | Error::Profile(_) => Self::Environment,
             Error::Network(NetworkError::AnotherBuffer { .. }) => Self::Argument,
             Error::Network(_) => Self::Network,
             Error::Thread(_) => Self::System,

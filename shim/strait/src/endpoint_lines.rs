@@ -57,10 +57,10 @@ impl Endpoint<'_> {
             return Some(status);
         }
         // The short ways leave unexpected messages alone, and with them those of windows.
-        let serves_windows = self.world().serves_windows();
-        let has_messages_of_windows = || serves_windows && engine.has_unexpected();
+        let needs_rounds = self.world().needs_rounds();
+        let has_messages_of_windows = || needs_rounds && engine.has_unexpected();
         let recv_lines = |bytes: &mut [u8], otherwise| {
-            if serves_windows { otherwise } else { engine.recv_lines(pattern, bytes) }
+            if needs_rounds { otherwise } else { engine.recv_lines(pattern, bytes) }
         };
         // A line without a message is looked at as seldom as possible: a look takes it from the
         // cache of the peer, which is about to write it.
@@ -109,7 +109,7 @@ impl Endpoint<'_> {
     #[inline(always)]
     pub(crate) fn recv_lines(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Option<Status> {
         let world = self.world();
-        if world.serves_windows() {
+        if world.needs_rounds() {
             return None;
         }
         match world.engine().recv_lines(self.pattern(source, tag), buffer) {
@@ -133,7 +133,7 @@ impl Endpoint<'_> {
         tag: Tag,
     ) -> ReceivedShort {
         let world = self.world();
-        if world.serves_windows() {
+        if world.needs_rounds() {
             return ReceivedShort::Declined;
         }
         // SAFETY: the caller guarantees the same (contract of `irecv_short`).

@@ -9,6 +9,8 @@ mod unknown;
 
 pub use unknown::{Unknown, unknown};
 
+use std::path::PathBuf;
+
 use strait_core::engine::Tuning;
 use strait_core::lmt::Transfer;
 use strait_core::ring::Design;
@@ -75,6 +77,14 @@ pub(crate) const UNEXPECTED_MAX: Variable = Variable {
     default: "4194304",
 };
 
+/// Whether receives may go round the queue of posted receives.
+pub(crate) const BYPASS: Variable = Variable {
+    name: "STRAIT_BYPASS",
+    meaning: "receives that find their message go round the queue of posted receives",
+    expected: "on or off",
+    default: "on",
+};
+
 /// The transfer of large messages on a node.
 pub(crate) const LMT: Variable = Variable {
     name: "STRAIT_LMT",
@@ -89,6 +99,23 @@ pub(crate) const RENDEZVOUS: Variable = Variable {
     meaning: "side that begins a large message: the sender, or also a receiver that comes first",
     expected: "plain, speculative or adaptive",
     default: "adaptive",
+};
+
+/// The profile of an earlier run, by which large messages are negotiated.
+pub(crate) const RENDEZVOUS_PROFILE: Variable = Variable {
+    name: "STRAIT_RENDEZVOUS_PROFILE",
+    meaning: "profile of an earlier run: its envelopes ask for large messages from the first one \
+              on, or never",
+    expected: "a directory",
+    default: "no profile",
+};
+
+/// The profile that this run records.
+pub(crate) const RENDEZVOUS_PROFILE_OUT: Variable = Variable {
+    name: "STRAIT_RENDEZVOUS_PROFILE_OUT",
+    meaning: "directory into which each rank writes the profile of this run when it leaves the job",
+    expected: "a directory, which need not exist",
+    default: "none is written",
 };
 
 /// The RDMA device between nodes.
@@ -203,8 +230,11 @@ pub const VARIABLES: &[Variable] = &[
     STREAM_MAX,
     PARCEL_MAX,
     UNEXPECTED_MAX,
+    BYPASS,
     LMT,
     RENDEZVOUS,
+    RENDEZVOUS_PROFILE,
+    RENDEZVOUS_PROFILE_OUT,
     HCA,
     HCA_GID,
     HCA_MODEL,
@@ -244,6 +274,7 @@ pub(crate) fn tuning_over(default: Tuning) -> Result<Tuning, EnvError> {
     let fastbox_max = FASTBOX_MAX.read(|&bytes: &usize| bytes <= FASTBOX_LENGTH_MAX)?;
     let bytes = |variable: &Variable| variable.read(|_: &usize| true);
     let rendezvous = RENDEZVOUS.read(|name: &String| rendezvous(name).is_some())?;
+    let bypass = BYPASS.read(|name: &String| ["on", "off"].contains(&name.as_str()))?;
     let transfer = LMT.read(|name: &String| transfer(name).is_some())?;
     Ok(Tuning {
         fastbox_max: fastbox_max.unwrap_or(default.fastbox_max),
@@ -251,11 +282,22 @@ pub(crate) fn tuning_over(default: Tuning) -> Result<Tuning, EnvError> {
         stream_max: bytes(&STREAM_MAX)?.unwrap_or(default.stream_max),
         parcel_max: bytes(&PARCEL_MAX)?.unwrap_or(default.parcel_max),
         unexpected_max: bytes(&UNEXPECTED_MAX)?.unwrap_or(default.unexpected_max),
+        bypass: bypass.map_or(default.bypass, |name| name == "on"),
         transfer: transfer.and_then(|name| self::transfer(&name)).unwrap_or(default.transfer),
         rendezvous: rendezvous
             .and_then(|name| self::rendezvous(&name))
             .unwrap_or(default.rendezvous),
     })
+}
+
+/// Returns the directory with the profile of an earlier run, if there is one.
+pub(crate) fn rendezvous_profile() -> Result<Option<PathBuf>, EnvError> {
+    RENDEZVOUS_PROFILE.read(|path: &PathBuf| path.is_dir())
+}
+
+/// Returns the directory for the profile of this run, if it is recorded.
+pub(crate) fn rendezvous_profile_out() -> Result<Option<PathBuf>, EnvError> {
+    RENDEZVOUS_PROFILE_OUT.read(|path: &PathBuf| !path.as_os_str().is_empty() && !path.is_file())
 }
 
 /// Returns the device between nodes that the environment names, if it names one.
@@ -365,6 +407,8 @@ pub fn window_lock() -> Result<LockSetting, EnvError> {
 /// [`EnvError`] for the first variable with an unusable value.
 pub fn check() -> Result<(), EnvError> {
     tuning()?;
+    rendezvous_profile()?;
+    rendezvous_profile_out()?;
     cpus()?;
     hca()?;
     hca_gid()?;

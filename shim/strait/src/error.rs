@@ -3,6 +3,7 @@
 mod collective;
 mod kind;
 mod network;
+mod profile;
 mod window;
 
 use core::fmt;
@@ -16,6 +17,7 @@ use crate::env::EnvError;
 pub use collective::CollectiveError;
 pub use kind::ErrorKind;
 pub use network::NetworkError;
+pub use profile::ProfileError;
 pub use window::WindowError;
 
 /// The cause of a failed call. Each variant says what failed, where, and what to do about it.
@@ -28,6 +30,8 @@ pub enum Error {
     Boot(BootError),
     /// An environment variable has no usable value.
     Environment(EnvError),
+    /// A file of a rendezvous profile cannot be used.
+    Profile(ProfileError),
     /// The job spans nodes, and no network between them is available.
     Network(NetworkError),
     /// The system refuses to start the progress thread.
@@ -98,6 +102,7 @@ impl fmt::Display for Error {
         match self {
             Self::Boot(error) => error.fmt(f),
             Self::Environment(error) => error.fmt(f),
+            Self::Profile(error) => error.fmt(f),
             Self::Network(error) => error.fmt(f),
             Self::Thread(error) => write!(
                 f,
@@ -132,6 +137,7 @@ impl core::error::Error for Error {
             Self::Boot(error) => error.source(),
             Self::Segment(error) => error.source(),
             Self::Environment(error) => error.source(),
+            Self::Profile(error) => error.source(),
             Self::Network(error) => error.source(),
             Self::Thread(error) => Some(error),
             Self::Start(error) => error.source(),
@@ -154,6 +160,12 @@ impl From<BootError> for Error {
 impl From<EnvError> for Error {
     fn from(error: EnvError) -> Self {
         Self::Environment(error)
+    }
+}
+
+impl From<ProfileError> for Error {
+    fn from(error: ProfileError) -> Self {
+        Self::Profile(error)
     }
 }
 

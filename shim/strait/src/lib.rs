@@ -115,7 +115,7 @@ pub use bytemuck;
 pub use collective::{Contribution, Group, InPlace, Number, Reduction};
 pub use designs::{LockDesign, WindowDesign};
 pub use endpoint::Endpoint;
-pub use error::{CollectiveError, Error, ErrorKind, NetworkError, WindowError};
+pub use error::{CollectiveError, Error, ErrorKind, NetworkError, ProfileError, WindowError};
 pub use lock_policy::LockPolicy;
 pub use matched::Message;
 pub use memory::SystemMemory;

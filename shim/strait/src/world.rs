@@ -2,6 +2,7 @@
 
 use core::cell::{Cell, RefCell, RefMut};
 use core::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -9,11 +10,11 @@ use strait_core::buffer::Cursor;
 use strait_core::engine::{
     Engine, MessageId, Owner, Received, SendMode, Sent, SentShort, StartError, Tuning,
 };
-use strait_core::layout::{Life, Segment};
+use strait_core::layout::Segment;
 use strait_core::matching::Pattern;
 use strait_core::wire::Key;
 use strait_platform::backoff::{CallTimer, SpinLimits};
-use strait_platform::boot::{BootError, InProcess, KeyValueStore};
+use strait_platform::boot::{InProcess, KeyValueStore};
 use strait_platform::clock::monotonic_ns;
 use strait_platform::cma::Cma;
 use strait_platform::liveness::LivenessWatch;
@@ -40,10 +41,12 @@ pub(crate) mod groups;
 mod idle;
 mod in_process;
 mod job;
+mod leaving;
 mod line_room;
 pub(crate) mod meeting;
 mod network;
 pub(crate) mod number;
+mod profile;
 mod registrations;
 mod usage;
 mod waiting;
@@ -51,9 +54,6 @@ mod waiting;
 pub(crate) use idle::PollRecord;
 pub use idle::PortWait;
 pub use waiting::LoopRecord;
-
-/// Number of ranks that a rank looks at to wake them when it leaves in good order.
-const WOKEN_BY_LEAVING: usize = 16;
 
 /// The membership of this process in a job: the analogue of `MPI_COMM_WORLD` (MPI-4.1 §7.2.4).
 ///
@@ -74,8 +74,8 @@ pub struct World {
     call_timer: Cell<CallTimer>,
     /// Time of the last check in a wait which ranks are alive.
     checked: Cell<Option<Instant>>,
-    /// See [`World::serves_windows`].
-    serves_windows: Cell<bool>,
+    /// See [`World::needs_rounds`].
+    needs_rounds: Cell<bool>,
     /// Work of the embedder, called while a wait finds nothing to do.
     idle: Option<Box<dyn Fn() + Send>>,
     /// Work of the embedder, called before a wait sleeps.
@@ -87,6 +87,8 @@ pub struct World {
     pub(crate) scratch: Cell<Vec<u8>>,
     /// Warnings of the start that were not taken.
     warnings: RefCell<Vec<Warning>>,
+    /// Directory for this rank's profile, written when the rank leaves.
+    profile_out: Option<PathBuf>,
     /// Returns the name of the function that the program has called, if an interface above this
     /// one has set it.
     caller: Cell<Option<fn() -> &'static str>>,
@@ -168,13 +170,14 @@ impl World {
             call_timer: Cell::new(CallTimer::new()),
             caller: Cell::new(None),
             checked: Cell::new(Some(Instant::now())),
-            serves_windows: Cell::new(false),
+            needs_rounds: Cell::new(!tuning.bypass),
             idle: None,
             before_sleep: None,
             meetings: RefCell::default(),
             groups: RefCell::default(),
             scratch: Cell::default(),
             warnings: RefCell::default(),
+            profile_out: None,
             heap,
             store: RefCell::new(store),
             nodes,
@@ -231,7 +234,9 @@ impl World {
     /// # Ok::<(), strait::Error>(())
     /// ```
     pub fn retune(&self, tuning: Tuning) {
-        self.lock_progress().retune(tuning);
+        let mut progress = self.lock_progress();
+        progress.retune(tuning);
+        self.choose_rounds(&mut progress);
     }
 
     /// Has each wait call `idle` before it would yield or sleep. `idle` runs other work, such as a
@@ -282,53 +287,6 @@ impl World {
     /// for its engine.
     pub fn start_progress_thread(&mut self) -> Result<(), Error> {
         self.engine.start_thread()
-    }
-
-    /// Leaves the job: waits until all sent messages have been handed over, then tells the peers.
-    ///
-    /// ```
-    /// let worlds = strait::World::in_process(1)?;
-    /// for world in worlds {
-    ///     world.finalize()?;
-    /// }
-    /// # Ok::<(), strait::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`Error`] when a sent message could not be handed over. The rank has left nevertheless.
-    ///
-    /// # Source
-    ///
-    /// MPI-4.1 §11.2.2, `MPI_FINALIZE`.
-    pub fn finalize(mut self) -> Result<(), Error> {
-        self.leave()
-    }
-
-    fn leave(&mut self) -> Result<(), Error> {
-        self.engine.stop_thread();
-        if self.map.rank_block(self.rank).liveness.state() >= Life::Dead {
-            return Ok(());
-        }
-        let flushed = self.hand_over_all();
-        let left = self.leave_network();
-        for (_, mut meeting) in self.meetings.take() {
-            meeting.leave(&self.segment(), self.rank);
-        }
-        self.end(Life::Finished);
-        let finalized = self.store.borrow_mut().finalize();
-        flushed.and(left)?;
-        Ok(finalized.map_err(BootError::Store)?)
-    }
-
-    /// Publishes how this rank ends, and wakes sleeping ranks. The ranks of a job mostly leave
-    /// together, so a rank that leaves in good order wakes only a few of the others. The rest look
-    /// soon.
-    fn end(&self, how: Life) {
-        self.map.rank_block(self.rank).liveness.end(how);
-        let most = if how == Life::Finished { WOKEN_BY_LEAVING } else { self.size as usize };
-        let others = (self.rank + 1..self.size).chain(0..self.rank);
-        self.wake_sleepers(others.take(most));
     }
 
     /// Returns the engine, for the short paths. All other paths use [`World::lock_progress`].
@@ -452,7 +410,7 @@ impl World {
     ) -> R {
         let mut progress = self.lock_progress();
         let result = act(&mut progress.windows().lock_managers);
-        self.serves_windows.set(progress.windows().is_open());
+        self.choose_rounds(&mut progress);
         result
     }
 
@@ -460,15 +418,21 @@ impl World {
     pub(crate) fn with_baselines<R>(&self, act: impl FnOnce(&mut Baselines) -> R) -> R {
         let mut progress = self.lock_progress();
         let result = act(&mut progress.windows().baselines);
-        self.serves_windows.set(progress.windows().is_open());
+        self.choose_rounds(&mut progress);
         result
     }
 
-    /// Returns whether other ranks may send this one messages for its windows. Only rounds of
-    /// progress serve them, so calls that find what they want must not go without.
+    fn choose_rounds(&self, progress: &mut ProgressGuard<'_>) {
+        let has_windows = progress.windows().is_open();
+        self.needs_rounds.set(has_windows || !progress.tuning().bypass);
+    }
+
+    /// Returns whether receives need rounds of progress. Other ranks may send this one messages for
+    /// its windows, which only rounds serve, so calls that find what they want must not go without.
+    /// Or the bypass is off ([`Tuning::bypass`]).
     #[inline(always)]
-    pub(crate) fn serves_windows(&self) -> bool {
-        self.serves_windows.get()
+    pub(crate) fn needs_rounds(&self) -> bool {
+        self.needs_rounds.get()
     }
 
     /// Makes one [round](crate::progress) of progress. Returns whether anything moved.
@@ -478,18 +442,6 @@ impl World {
         let moved = round.progress()?;
         round.context.refusal()?;
         Ok(moved)
-    }
-}
-
-impl Drop for World {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.engine.stop_thread();
-            // Peers learn of the end at once. Waiting for them could hide the panic for ever.
-            self.end(Life::Dead);
-        } else {
-            let _ = self.leave();
-        }
     }
 }
 

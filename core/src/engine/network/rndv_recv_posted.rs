@@ -87,7 +87,7 @@ impl<M: Memory + Clone> Engine<M> {
         let to = RemoteAddress { address: part.base.addr().get() as u64, key: region.remote_key };
         let (capacity, asked) = (part.length, invited.asked(number));
         self.say(peer, word, StreamHead::Rtr { key, capacity, to, asked });
-        self.negotiation.count_sent();
+        self.negotiation.count_sent(peer, key);
         true
     }
 

@@ -4,6 +4,8 @@ use super::{Begun, Channel, Direct};
 use crate::buffer::{Direction, Part};
 use crate::hca::{Region, RemoteAddress};
 use crate::wire::RtrId;
+#[cfg(test)]
+use crate::wire::Turn;
 
 /// The place where a receive on another node wants its message.
 #[derive(Clone, Copy, Debug)]
@@ -11,6 +13,15 @@ pub(in crate::engine) struct There {
     pub(super) to: RemoteAddress,
     pub(super) capacity: usize,
     pub(super) asked: RtrId,
+}
+
+#[cfg(test)]
+impl There {
+    /// Returns an RTR for the message of `turn` to no memory.
+    pub(in crate::engine) fn anywhere(turn: Turn) -> Self {
+        let to = RemoteAddress { address: 0, key: 0 };
+        Self { to, capacity: 0, asked: RtrId { place: 0, turn } }
+    }
 }
 
 /// A message that is being written.

@@ -139,3 +139,22 @@ fn a_lone_receive_is_the_oldest_also_after_others_were_posted() {
         assert!(posted.is_empty() && posted.take(&HELLO).is_none());
     });
 }
+
+#[test]
+fn a_queue_with_a_barred_bypass_is_never_empty() {
+    Counted::lend(|memory| {
+        let mut posted = PostedQueue::new(memory);
+        posted.allow_bypass(false);
+        posted.allow_bypass(false);
+        assert_eq!((posted.is_empty(), posted.len()), (false, 0));
+        posted.post(EXACT, 1).unwrap();
+        assert_eq!((posted.len(), posted.take(&HELLO)), (1, Some(1)));
+        posted.allow_bypass(true);
+        assert_eq!((posted.is_empty(), posted.len()), (true, 0));
+        posted.post(EXACT, 2).unwrap();
+        posted.allow_bypass(false);
+        assert_eq!((posted.lone(), posted.len()), (Some((EXACT, 2)), 1));
+        posted.take_lone();
+        assert_eq!((posted.is_empty(), posted.len()), (false, 0));
+    });
+}

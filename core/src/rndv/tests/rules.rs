@@ -8,7 +8,7 @@ fn the_first_message_of_an_envelope_opens_it() {
     Counted::lend(|memory| {
         let mut pair = Pair::<All>::new(memory);
         assert_eq!(pair.recv(exact(0)), None, "nothing is known of the envelope");
-        assert_eq!(pair.send(0), Packet::Rts(Some(Turn::FIRST)));
+        assert_eq!(pair.send(0), Packet::Rts(Some(Turn::FIRST.after(RTRS))));
         assert_eq!(pair.deliver(), Some(0));
         assert!(pair.recv(exact(0)).is_some());
     });
@@ -213,6 +213,39 @@ fn a_recreated_record_counts_on() {
 }
 
 #[test]
+fn the_first_receive_asks_where_both_sides_opened_the_envelope_ahead() {
+    Counted::lend(|memory| {
+        let mut pair: Pair = Pair::new(memory);
+        pair.sender.open_ahead(PEER, key(0));
+        pair.receiver.open_ahead(PEER, key(0));
+        assert!(pair.receiver.is_announced_to() && pair.sender.speculates(PEER, key(0)));
+        let turn = pair.recv(exact(0)).unwrap();
+        assert_eq!(pair.hear(), Some(RtrOutcome::Kept));
+        assert_eq!(pair.send(0), Packet::RtrAck(turn, 0));
+        pair.settle();
+        assert_eq!(pair.recv(exact(0)), Some(turn.after(1)));
+    });
+}
+
+#[test]
+fn first_turns_are_void_where_only_the_receiver_opened_the_envelope_ahead() {
+    Counted::lend(|memory| {
+        let mut pair: Pair = Pair::new(memory);
+        pair.receiver.open_ahead(PEER, key(0));
+        let asked: Vec<_> = (0..RTRS).filter_map(|_| pair.recv(exact(0))).collect();
+        assert_eq!(asked.len(), RTRS as usize);
+        // The eager message takes the first receive, so no RTR means the message that it asks for.
+        pair.eager(0);
+        assert!(matches!(pair.send(0), Packet::Rts(Some(_))));
+        while let Some(outcome) = pair.hear() {
+            assert_eq!(outcome, RtrOutcome::Dropped);
+        }
+        pair.settle();
+        assert!(pair.recv(exact(0)).is_none(), "receives with void RTRs are ahead");
+    });
+}
+
+#[test]
 fn a_peer_that_is_gone_leaves_nothing() {
     with(|mut pair| {
         let asks = |pair: &Pair| pair.receiver.may_request(&exact(0), Ahead::Nothing).is_some();
@@ -239,7 +272,7 @@ fn without_memory_nothing_is_speculated_and_nothing_fails() {
         memory.refuse(false);
         assert_eq!(
             sender.start(PEER, key(0), Rendezvous::Adaptive),
-            RndvStart::Rts(Some(Turn::FIRST))
+            RndvStart::Rts(Some(Turn::FIRST.after(RTRS)))
         );
     });
 }

@@ -32,6 +32,9 @@ pub(super) struct MessageOptions {
     /// copy_ring,cma [default: STRAIT_LMT]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_transfer)]
     transfer: Vec<TransferSet>,
+    /// Post each receive before it is matched, as with STRAIT_BYPASS=off
+    #[arg(long)]
+    no_bypass: bool,
     #[command(flatten)]
     pub(super) common: Common,
 }
@@ -56,9 +59,12 @@ impl MessageOptions {
         self.fastbox.config(self.common.ranks)
     }
 
-    /// Makes a rank use the requested fastbox.
+    /// Makes a rank use the requested fastbox, and the bypass unless it is not wanted.
     pub(super) fn prepare(&self, world: &World) {
         self.fastbox.tune(world);
+        if self.no_bypass {
+            world.retune(Tuning { bypass: false, ..world.tuning() });
+        }
     }
 }
 

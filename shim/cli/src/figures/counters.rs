@@ -15,6 +15,10 @@ const LIMITS: &str = include_str!("../../../../benches/icount.toml");
 /// The calls of C that are compared with table 1 of `[Nemesis07]`.
 const CALLS: [&str; 2] = ["C, send, 8 bytes, one way", "C, receive, 8 bytes, one way"];
 
+/// The calls of Rust for the row of that table without the bypass of the posted-receive queue.
+const CALLS_WITHOUT_BYPASS: [&str; 2] =
+    ["send, 8 bytes, one way", "receive, 8 bytes, arrived, one way, no bypass"];
+
 /// Bytes of a message of the patterns.
 const MESSAGE_BYTES: f64 = 131_072.0;
 
@@ -32,17 +36,24 @@ struct Limit {
     limit: f64,
 }
 
-/// Returns the instructions of a send, of a receive and of both.
+/// Returns the instructions of a send, of a receive and of both, with the bypass of the
+/// posted-receive queue and without it.
 ///
 /// # Errors
 ///
 /// The file of limits has no such calls.
-pub(super) fn instructions() -> Result<Series, Box<dyn Error>> {
+pub(super) fn instructions() -> Result<Vec<Series>, Box<dyn Error>> {
     let Limits { row } = toml::from_str(LIMITS)?;
-    let limit = |label| row.iter().find(|row| row.label == label).map(|row| row.limit);
-    let [send, receive] = CALLS.map(limit);
-    let (send, receive) = send.zip(receive).ok_or("benches/icount.toml lacks the calls of C")?;
-    Ok(Series::of_cases("Strait, limit of the gate", &[send, receive, send + receive]))
+    let limit = |label: &str| row.iter().find(|row| row.label == label).map(|row| row.limit);
+    let series = |name, calls: [&'static str; 2]| -> Result<Series, Box<dyn Error>> {
+        let [send, receive] = calls.map(limit);
+        let (send, receive) = send.zip(receive).ok_or("benches/icount.toml lacks a call")?;
+        Ok(Series::of_cases(name, &[send, receive, send + receive]))
+    };
+    Ok(vec![
+        series("Strait, limit of the gate", CALLS)?,
+        series("Strait, no bypass", CALLS_WITHOUT_BYPASS)?,
+    ])
 }
 
 /// Returns the part of the messages' bytes that the speculative rendezvous adds, in percent, by

@@ -83,7 +83,7 @@ impl Workshop {
         match (figure.how, figure.key().as_str()) {
             (How::None, _) => Ok(Vec::new()),
             (How::Virtual, _) => Ok(self.player.series(&figure.paper, &figure.name)),
-            (_, "Nemesis07 T1") => counters::instructions().map(|series| vec![series]),
+            (_, "Nemesis07 T1") => counters::instructions(),
             (_, "SpecRndv09 19b") => {
                 let run = figure.runs.first().ok_or("the figure has no run")?;
                 counters::volume(&mut self.runner, run)

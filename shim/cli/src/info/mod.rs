@@ -110,6 +110,7 @@ fn thresholds() -> Vec<Fact> {
             stream_max,
             parcel_max,
             unexpected_max,
+            bypass,
             transfer,
             rendezvous,
         }) => {
@@ -135,6 +136,7 @@ fn thresholds() -> Vec<Fact> {
                     format!("{unexpected_max} B"),
                     "memory for one peer's messages; beyond it the peer keeps them",
                 ),
+                fact("bypass", if bypass { "on" } else { "off" }.into(), "of posted receives"),
                 fact("transfer", transfer.name().into(), "transfer of longer messages on a node"),
                 fact("rendezvous", rendezvous.name().into(), "protocol of longer messages"),
             ]
@@ -145,6 +147,7 @@ fn thresholds() -> Vec<Fact> {
             "stream_max",
             "parcel_max",
             "unexpected_max",
+            "bypass",
             "transfer",
             "rendezvous",
         ]

@@ -41,7 +41,7 @@ pub enum ErrorKind {
     /// The program makes calls in an order that is not allowed, and nothing was done. Correct the
     /// program.
     InvalidOrder,
-    /// An environment variable has no usable value. Correct it.
+    /// An environment variable has no usable value, or names a file that has none. Correct it.
     Environment,
     /// This process could not join its job. Start it by a launcher, or see what the launcher says.
     Launch,
@@ -71,7 +71,7 @@ impl Error {
     pub const fn kind(&self) -> ErrorKind {
         match self {
             Self::Boot(error) => of_boot(error),
-            Self::Environment(_) => ErrorKind::Environment,
+            Self::Environment(_) | Self::Profile(_) => ErrorKind::Environment,
             Self::Network(error) => of_network(error),
             Self::Segment(error) => of_segment(error),
             Self::Start(error) => of_start(error),

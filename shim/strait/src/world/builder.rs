@@ -212,6 +212,7 @@ impl WorldBuilder {
             world.warnings = warning::of_environment().into();
         }
         world.tell_deaths_unless(deaths_are_told);
+        world.follow_environment()?;
         if progress == Progress::Thread {
             world.start_progress_thread()?;
         }
@@ -235,6 +236,7 @@ impl WorldBuilder {
         let nodes = nodes.unwrap_or_else(|| Nodes::one(ranks));
         let kind = (device.unwrap_or(networks::DEFAULT_DEVICE), ring);
         let mut worlds = World::in_process_by(kind, tuning, config, &nodes)?;
+        worlds.iter_mut().try_for_each(World::follow_environment)?;
         if progress == Progress::Thread {
             worlds.iter_mut().try_for_each(World::start_progress_thread)?;
         }

@@ -291,7 +291,7 @@ impl World {
         look: impl Fn() -> Option<T>,
     ) -> Option<T> {
         let engine = &self.engine;
-        if engine.has_thread() || engine.is_transferring() || self.serves_windows() {
+        if engine.has_thread() || engine.is_transferring() || self.needs_rounds() {
             return None;
         }
         for poll in 0..self.spin.polls() {

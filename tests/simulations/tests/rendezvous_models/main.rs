@@ -14,7 +14,7 @@ mod state;
 use strait_core::rndv::Rules;
 
 use checker::holds;
-use program::Scope;
+use program::{OpenedAhead, Scope};
 use state::Ruled;
 
 /// Few RTRs, judged in small samples, and a record for every envelope.
@@ -54,6 +54,17 @@ fn one_envelope() {
 #[test]
 fn unopened() {
     holds::<Small>("no rank has sent", Scope::one_envelope().of(3, 3).unopened());
+}
+
+#[test]
+fn opened_ahead() {
+    for ahead in [OpenedAhead::Receiver, OpenedAhead::Both] {
+        let what = |scope| format!("opened ahead by {ahead:?}: {scope}");
+        holds::<Small>(&what("one envelope"), Scope::one_envelope().of(3, 3).ahead(ahead));
+        holds::<Tiny>(&what("one RTR"), Scope::one_envelope().of(3, 3).ahead(ahead));
+        holds::<Small>(&what("cancelled"), Scope::cancelled().of(2, 3).ahead(ahead));
+        holds::<Tiny>(&what("two tags, one record"), Scope::two_tags().of(2, 3).ahead(ahead));
+    }
 }
 
 #[test]

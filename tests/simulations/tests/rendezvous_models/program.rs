@@ -44,6 +44,15 @@ pub(crate) enum Step {
     Cancel(usize),
 }
 
+/// The sides that create the records of all envelopes before the first message, by the profile of
+/// an earlier run.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(crate) enum OpenedAhead {
+    Neither,
+    Receiver,
+    Both,
+}
+
 /// The operations of every rank, in order.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct Program {
@@ -56,6 +65,7 @@ pub(crate) struct Program {
     /// Number of steps that are over when the model begins: each is a receive with one message of
     /// its sender.
     pub(crate) opened: usize,
+    pub(crate) ahead: OpenedAhead,
 }
 
 impl Program {
@@ -70,6 +80,7 @@ impl Program {
         self.choice == Rendezvous::Speculative
             && sends.all(|send| send.way == Way::Rendezvous)
             && self.steps.iter().all(may_ask)
+            && self.ahead != OpenedAhead::Receiver
             && self.has_records(records)
     }
 
@@ -80,8 +91,13 @@ impl Program {
 
     /// Returns true if this number of records is enough for all envelopes.
     pub(crate) fn has_records(&self, records: usize) -> bool {
-        let tags = self.sends.iter().flatten().map(|send| 1 + send.tag as usize);
-        self.sends.len() * tags.max().unwrap_or(1) <= records
+        self.envelopes().count() <= records
+    }
+
+    /// Returns the sender and the tag of each envelope.
+    pub(crate) fn envelopes(&self) -> impl Iterator<Item = (u32, u32)> {
+        let tags = self.sends.iter().flatten().map(|send| 1 + send.tag).max().unwrap_or(1);
+        (0..self.sends.len() as u32).flat_map(move |sender| (0..tags).map(move |tag| (sender, tag)))
     }
 }
 
@@ -98,6 +114,7 @@ pub(crate) struct Scope {
     /// Whether one of the receives is cancelled, at some time after it was posted.
     cancels: bool,
     choice: Rendezvous,
+    ahead: OpenedAhead,
 }
 
 impl Scope {
@@ -105,7 +122,15 @@ impl Scope {
         let sends = sends.iter().map(|&(way, tag)| Send { way, tag }).collect();
         let (opened, receives) = (opened.to_vec(), (0, receives.to_vec()));
         let choice = Rendezvous::Speculative;
-        Self { opened, senders: 1, sends: (0, sends), receives, cancels: false, choice }
+        Self {
+            opened,
+            senders: 1,
+            sends: (0, sends),
+            receives,
+            cancels: false,
+            choice,
+            ahead: OpenedAhead::Neither,
+        }
     }
 
     /// Returns messages and receives of all kinds.
@@ -174,6 +199,12 @@ impl Scope {
         Self { opened: Vec::new(), ..self }
     }
 
+    /// Starts from a state in which no rank has sent anything, and these sides have opened all
+    /// envelopes ahead.
+    pub(crate) fn ahead(self, ahead: OpenedAhead) -> Self {
+        Self { ahead, ..self.unopened() }
+    }
+
     /// Returns every program, on both networks.
     pub(crate) fn programs(&self) -> Vec<Program> {
         let all_sends = (0..self.senders).fold(vec![Vec::new()], |all, sender| {
@@ -189,6 +220,7 @@ impl Scope {
             sends: sends.clone(),
             steps: steps.clone(),
             opened: self.opened.len(),
+            ahead: self.ahead,
         })
     }
 

@@ -85,6 +85,13 @@ impl<R: Ruled> Receiving<R> {
         &mut self.credits[place].1
     }
 
+    /// Creates the record of an envelope before its first message.
+    pub(crate) fn open_ahead(&mut self, sender: u32, tag: u32) {
+        *self.credit(sender, tag) = R::RTRS;
+        self.informed.insert((sender, tag));
+        self.call(move |inbox| inbox.receiver.open_ahead(sender, key(tag)));
+    }
+
     /// Learns from a packet which messages RTRs may request.
     fn learn(&mut self, Message { sender, tag, .. }: Message, body: Body) {
         match body {

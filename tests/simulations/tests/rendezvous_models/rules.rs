@@ -3,7 +3,7 @@
 use strait_core::rndv::Rules;
 
 use crate::checker::{BOUND, DATA, END, RESUME, USE, WASTE, breaks};
-use crate::program::Scope;
+use crate::program::{OpenedAhead, Scope};
 use crate::state::Ruled;
 use crate::{Small, Tiny};
 
@@ -102,6 +102,12 @@ without! {
 without! {
     /// A record that was discarded and created again uses an RTR from before.
     counts_on, Tiny { COUNTS_ON: bool = false }, Scope::two_tags().of(3, 3) => DATA
+}
+without! {
+    /// A record that was created after an eager message uses an RTR that was sent for an earlier
+    /// message.
+    counts_on_ahead, Small { COUNTS_ON: bool = false },
+    Scope::one_envelope().of(3, 3).ahead(OpenedAhead::Receiver) => DATA
 }
 without! {
     /// A message is written into the buffer of a cancelled receive.

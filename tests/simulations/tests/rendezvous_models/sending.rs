@@ -10,7 +10,7 @@ use crate::program::{CONTEXT, Step, Way};
 use crate::state::{Body, Broken, Claim, Message, Packet, Ruled, Sending, State, Word};
 
 /// The number by which senders know the receiver.
-const RECEIVER: u32 = 9;
+pub(crate) const RECEIVER: u32 = 9;
 
 /// Returns the key of a tag.
 pub(crate) const fn key(tag: u32) -> Key {

@@ -10,9 +10,10 @@ use strait_core::matching::Envelope;
 use strait_core::rndv::{RtrSender, Rules, Turn};
 
 use crate::judging::Judged;
-use crate::program::{Network, Program, envelope};
+use crate::program::{Network, OpenedAhead, Program, envelope};
 use crate::receiving::Receiving;
 use crate::replayed::{Machine, Replayed};
+use crate::sending::{RECEIVER, key};
 
 /// Rules of a model: those of the state machines, and the duties of their embedder.
 pub(crate) trait Ruled: Rules + Clone + Debug + Eq + Hash + Send + Sync + 'static {
@@ -194,10 +195,25 @@ impl<R: Ruled> State<R> {
             receives: Vec::new(),
             broken: None,
         };
+        state.open_ahead();
         for _ in 0..program.opened {
             state.open();
         }
         state
+    }
+
+    /// Creates the records that the ranks have before the first message.
+    fn open_ahead(&mut self) {
+        let program = self.program.clone();
+        for (sender, tag) in program.envelopes() {
+            if program.ahead == OpenedAhead::Both {
+                let machine = Arc::make_mut(&mut self.senders[sender as usize].machine);
+                machine.call(move |machine| machine.open_ahead(RECEIVER, key(tag)));
+            }
+            if program.ahead != OpenedAhead::Neither {
+                self.receiving.open_ahead(sender, tag);
+            }
+        }
     }
 
     /// Posts the next receive, together with the message that it matches.

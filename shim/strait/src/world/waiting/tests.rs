@@ -28,7 +28,7 @@ use crate::network::ConnectionListener;
 use crate::progress::windows::lock_manager::WindowLockManager;
 use crate::progress::windows::lock_managers::WindowLockManagers;
 use crate::progress::windows::lock_message::{LockMessage, LockPayload};
-use crate::world::WOKEN_BY_LEAVING;
+use crate::world::leaving::WOKEN_BY_LEAVING;
 
 /// Number of ranks, two on each node.
 const RANKS: u32 = 4;
