@@ -30,8 +30,12 @@ pub(crate) mod raw;
 pub(crate) mod raw_group;
 mod reductions;
 mod scratch;
+mod shared;
+mod shared_buffers;
 mod split;
 mod team;
+
+use core::cell::RefCell;
 
 use bytemuck::{AnyBitPattern, NoUninit};
 use strait_platform::Rank;
@@ -94,7 +98,7 @@ impl<'world> Endpoint<'world> {
         data: &mut [T],
         root: Rank,
     ) -> Result<(), Error> {
-        broadcast(self.team(), data, root)
+        broadcast(self.team(), self.meeting(), bytes_mut(data), root)
     }
 
     /// Combines the vectors of all ranks, element by element. At the root, `data` becomes the
@@ -127,7 +131,8 @@ impl<'world> Endpoint<'world> {
         op: impl Reduction<T>,
         root: Rank,
     ) -> Result<(), Error> {
-        reductions::reduce(self.team(), data, op, root)
+        let op = TypedOperator::new(op)?;
+        reductions::reduce(self.team(), self.meeting(), bytes_mut(data), &op, root)
     }
 
     /// Combines the vectors as [`Endpoint::reduce`] does, and gives every rank the same result to
@@ -156,11 +161,7 @@ impl<'world> Endpoint<'world> {
         op: impl Reduction<T>,
     ) -> Result<(), Error> {
         let op = TypedOperator::new(op)?;
-        let team = self.team();
-        let exchange = |mine: &[u8], theirs: &mut [u8]| {
-            self.with_meeting(|meeting| meeting.exchange(team, mine, theirs))
-        };
-        reductions::allreduce(team, exchange, bytes_mut(data), &op)
+        reductions::allreduce(self.team(), self.meeting(), bytes_mut(data), &op)
     }
 
     /// Returns the group of all ranks of the job, in the order of their numbers. It has the
@@ -230,10 +231,14 @@ impl<'world> Endpoint<'world> {
         let mut meetings = self.world().meetings();
         let known = meetings.iter().position(|(context, _)| *context == self.context());
         let at = known.unwrap_or_else(|| {
-            meetings.push((self.context(), MeetingPoint::Nowhere));
+            meetings.push((self.context(), MeetingPoint::default()));
             meetings.len() - 1
         });
         act(&mut meetings[at].1)
+    }
+
+    const fn meeting(&self) -> Meeting<'world> {
+        Meeting::Everyone(*self)
     }
 
     fn team(&self) -> Team<'world> {
@@ -242,12 +247,39 @@ impl<'world> Endpoint<'world> {
     }
 }
 
-fn broadcast<T: NoUninit + AnyBitPattern>(
+/// Where the members of a team meet.
+#[derive(Clone, Copy)]
+enum Meeting<'a> {
+    /// The meeting point of all ranks in an endpoint's context.
+    Everyone(Endpoint<'a>),
+    /// The meeting point of a group.
+    Group(&'a RefCell<MeetingPoint>),
+}
+
+impl Meeting<'_> {
+    /// Calls `act` with the meeting point. `act` calls no function of the program, since that might
+    /// use the meeting point, too.
+    #[inline(always)]
+    fn with<R>(self, act: impl FnOnce(&mut MeetingPoint) -> R) -> R {
+        match self {
+            Self::Everyone(endpoint) => endpoint.with_meeting(act),
+            Self::Group(point) => act(&mut point.borrow_mut()),
+        }
+    }
+}
+
+/// Broadcasts through the segment or by messages.
+fn broadcast(
     team: Team<'_>,
-    data: &mut [T],
+    meeting: Meeting<'_>,
+    data: &mut [u8],
     root: u32,
 ) -> Result<(), Error> {
-    run(team, Some(root), |team| team.broadcast_all(bytes_mut(data), root))
+    team.check_root(root)?;
+    if team.broadcast_shared(meeting, data, root)? {
+        return Ok(());
+    }
+    run(team, None, |team| team.broadcast_all(data, root))
 }
 
 /// Runs an operation by messages, unless its root does not exist or a member has died.
