@@ -75,15 +75,28 @@ impl MeetingPoint {
             }
             Self::Nodes(places) => places.barrier(team),
             Self::Nowhere { .. } if !team.is_on_one_node() => {
-                let mut places = Places::new(team);
-                let met = places.barrier(team);
-                *self = Self::Nodes(places);
-                met
+                self.divide(team);
+                self.barrier_elsewhere(team, way)
             }
             Self::Nowhere { .. } => {
                 *self = agree(team, way)?;
                 Ok(())
             }
+        }
+    }
+
+    /// Gives a group on several nodes a meeting point on each node, if it has not met yet.
+    pub(super) fn divide(&mut self, team: Team<'_>) {
+        if matches!(self, Self::Nowhere { .. }) {
+            *self = Self::Nodes(Places::new(team));
+        }
+    }
+
+    /// Returns the meeting point of the members on this node.
+    pub(super) fn on_node(&mut self) -> &mut Self {
+        match self {
+            Self::Nodes(places) => &mut places.on_node,
+            point => point,
         }
     }
 

@@ -1,14 +1,15 @@
 //! Collective operations (MPI-5.0 chapter 6).
 //!
 //! A barrier uses words in the segment (`[Nemesis07]` §3.4, [`strait_core::shm::Barrier`]) while
-//! its group has a slot, and messages otherwise. The other operations consist of messages. The
+//! its group has a slot, and messages otherwise. Members of one node broadcast and reduce short
+//! vectors through collective buffers (`shared`). The other operations consist of messages. The
 //! folder `algorithms` has them, and chooses them by length and number of members.
 //!
 //! A barrier of a group on several nodes has three steps: on each node, by messages between the
 //! leaders of the nodes, and on each node again. A broadcast goes to each node once, and a short
-//! gather, scatter or allreduce of integers has one message for each node. Reductions depend only
-//! on the places of the members, so neither the length of the vectors nor the mapping of members
-//! to nodes changes a result.
+//! gather or scatter, and a reduce or allreduce of integers, has one message for each node.
+//! Reductions depend only on the places of the members, so neither the length of the vectors nor
+//! the mapping of members to nodes changes a result.
 //!
 //! The messages use the user's context with its top bit set: contexts from 2^31 on belong to
 //! Strait.
@@ -275,14 +276,10 @@ fn broadcast(
     data: &mut [u8],
     root: u32,
 ) -> Result<(), Error> {
-    team.check_root(root)?;
-    if team.broadcast_shared(meeting, data, root)? {
-        return Ok(());
-    }
-    run(team, None, |team| team.broadcast_all(data, root))
+    run(team, Some(root), |team| team.broadcast_all(meeting, data, root))
 }
 
-/// Runs an operation by messages, unless its root does not exist or a member has died.
+/// Runs an operation, unless its root does not exist or a member has died.
 #[inline(always)]
 fn run<'a>(
     team: Team<'a>,

@@ -194,14 +194,16 @@ impl RawGroup for Group<'_> {
         let (own, result) = unsafe { (own.map(|own| bytes(own)), bytes_mut(result)) };
         let Some(own) = own else {
             let blocks = blocks.check(result.len(), members)?;
-            return run(self.team(), None, |team| team.reduce_scatter(result, blocks, op));
+            return run(self.team(), None, |team| {
+                team.reduce_scatter(self.meeting(), result, blocks, op)
+            });
         };
         let blocks = blocks.check(own.len(), members)?;
         self.check_block(Some(result.len()), blocks)?;
         let mut scratch = self.team().scratch(own.len());
         let data = scratch.bytes();
         data.copy_from_slice(own);
-        run(self.team(), None, |team| team.reduce_scatter(data, blocks, op))?;
+        run(self.team(), None, |team| team.reduce_scatter(self.meeting(), data, blocks, op))?;
         result.copy_from_slice(&data[..result.len()]);
         Ok(())
     }

@@ -101,7 +101,9 @@ impl Group<'_> {
     ) -> Result<(), Error> {
         let op = TypedOperator::new(op)?;
         let blocks = self.equal_blocks(data)?;
-        run(self.team(), None, |team| team.reduce_scatter(bytes_mut(data), blocks, &op))
+        run(self.team(), None, |team| {
+            team.reduce_scatter(self.meeting(), bytes_mut(data), blocks, &op)
+        })
     }
 
     /// Combines the vectors of all members, and leaves each member the elements of its range of
@@ -138,7 +140,9 @@ impl Group<'_> {
     ) -> Result<(), Error> {
         let op = TypedOperator::new(op)?;
         let blocks = self.blocks(ranges, data)?;
-        run(self.team(), None, |team| team.reduce_scatter(bytes_mut(data), blocks, &op))
+        run(self.team(), None, |team| {
+            team.reduce_scatter(self.meeting(), bytes_mut(data), blocks, &op)
+        })
     }
 
     /// Replaces the vector of each member by the combination of the vectors of the places up to and
@@ -211,11 +215,7 @@ pub(super) fn reduce(
     op: &dyn Operator,
     root: u32,
 ) -> Result<(), Error> {
-    team.check_root(root)?;
-    if team.reduce_shared(meeting, data, op, root)? {
-        return Ok(());
-    }
-    run(team, None, |team| team.reduce(data, op, root))
+    run(team, Some(root), |team| team.reduce(meeting, data, op, root))
 }
 
 /// Reduces for all members: by words of the slot of a group of two, through collective buffers, or
@@ -227,15 +227,12 @@ pub(super) fn allreduce(
     op: &dyn Operator,
 ) -> Result<(), Error> {
     if team.count() != 2 || data.len() > EXCHANGE_MAX {
-        if team.allreduce_shared(meeting, data, op)? {
-            return Ok(());
-        }
-        return run(team, None, |team| team.allreduce(data, op));
+        return run(team, None, |team| team.allreduce(meeting, data, op));
     }
     let mut theirs = Aligned([0; EXCHANGE_MAX]);
     let theirs = &mut theirs.0[..data.len()];
     let Some(found) = meeting.with(|point| point.exchange(team, data, theirs))? else {
-        return run(team, None, |team| team.allreduce(data, op));
+        return run(team, None, |team| team.allreduce(meeting, data, op));
     };
     if found != data.len() {
         let (rank, expected) = (team.rank(1 - team.place), data.len());

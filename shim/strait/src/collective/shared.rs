@@ -47,7 +47,7 @@ impl MeetingPoint {
         if let Self::Nowhere { operations } = self {
             *operations = operations.saturating_add(1);
             before = *operations;
-            if before < OPERATIONS_BEFORE || !team.is_on_one_node() {
+            if before < OPERATIONS_BEFORE {
                 return Ok(());
             }
             *self = agree(team, way(team.count()))?;
@@ -56,7 +56,6 @@ impl MeetingPoint {
         let BufferState::Unused { operations } = &mut place.buffers else { return Ok(()) };
         *operations = before.max(*operations + 1);
         if *operations >= OPERATIONS_BEFORE {
-            team.check_whole()?;
             place.buffers = exchange_buffers(team, place)?;
         }
         Ok(())
@@ -260,8 +259,8 @@ impl Team<'_> {
         act: impl FnOnce(SharedSteps<'_>) -> Result<(), Error>,
     ) -> Result<bool, Error> {
         meeting.with(|point| {
+            let point = point.on_node();
             let Some(place) = point.with_buffers(self)? else { return Ok(false) };
-            self.check_whole()?;
             let BufferState::Ready(buffers) = &mut place.buffers else { return Ok(false) };
             // SAFETY: the team's world keeps the segment mapped.
             let slot = unsafe { place.slot.as_ref() };
