@@ -1,7 +1,7 @@
 //! The barrier: a member that has left it sees everything done before it. Slots pass from group to
 //! group.
 
-use strait_core::shm::{Barrier, BarrierAlgorithm, BarrierSlot, Exchange, Ranks, Seats};
+use strait_core::shm::{Barrier, BarrierAlgorithm, BarrierSlot, Exchange, Ranks, Seats, Steps};
 use strait_core::sync::UnsafeCell;
 use strait_loom_tests::{Arc, model, model_in_full, model_within, thread};
 
@@ -321,5 +321,41 @@ fn who_joins_late_is_seen_or_told() {
         let claimed = place.claim(2).is_some();
         let joined = late.join().unwrap();
         assert!(!(claimed && joined), "two groups use one slot");
+    });
+}
+
+/// A member shows a number in each of some steps, with room for two of them, and the other member
+/// reads each. The first is at most two steps ahead, so that it overwrites no number that the
+/// other has still to read.
+#[test]
+fn a_member_of_steps_runs_ahead_by_what_there_is_room_for() {
+    const ROOM: u64 = 2;
+    model(|| {
+        let shared = Shared::new(ROOM as u32);
+        let [mut first, mut second] = [0, 1].map(|place| Steps::new(place, 2).unwrap());
+        let reader = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || {
+                for step in 1..=ROOM + 1 {
+                    second.enter(&shared.slot);
+                    if !second.has_entered(&shared.slot, 0) {
+                        thread::yield_now();
+                        if !second.has_entered(&shared.slot, 0) {
+                            return;
+                        }
+                    }
+                    assert_eq!(shared.read((step % ROOM) as u32), step);
+                }
+            })
+        };
+        for step in 1..=ROOM + 1 {
+            // The other has read the number of step n when it has entered step n + 1.
+            if step > ROOM && !first.have_all_entered(&shared.slot, step + 1 - ROOM) {
+                break;
+            }
+            shared.write((step % ROOM) as u32, step);
+            first.enter(&shared.slot);
+        }
+        reader.join().unwrap();
     });
 }

@@ -81,6 +81,22 @@ impl BarrierSlot {
         &self.exchange
     }
 
+    /// Sets the flag of the member in `place` to the number of its entries.
+    #[inline(always)]
+    pub(super) fn raise_flag(&self, place: u32, entries: u64) {
+        // ORDER barrier/6: Release, pairs with barrier/7: a member that sees the flag sees
+        //   everything before it, and knows that the owner's earlier reads are over.
+        self.flags[place as usize].store(entries, order("barrier/6", Release));
+    }
+
+    /// Returns the number of entries of the member in `place`.
+    #[inline(always)]
+    pub(super) fn flag(&self, place: u32) -> u64 {
+        // ORDER barrier/7: Acquire, pairs with barrier/6: the flag's owner has finished its work
+        //   before the entry.
+        self.flags[place as usize].load(order("barrier/7", Acquire))
+    }
+
     /// Claims the slot for the group of rank `leader`, if the slot is free, and takes a seat in it.
     ///
     /// Returns the number of the claim, which the other members need to join.
@@ -231,6 +247,12 @@ impl Barrier {
         Self { way, place, members, epoch: 0, seen: 0 }
     }
 
+    /// Returns true if the barriers use the members' flags, which then serve no [`super::Steps`].
+    #[must_use]
+    pub const fn uses_flags(&self) -> bool {
+        matches!(self.way, BarrierAlgorithm::Flags)
+    }
+
     /// Enters the next barrier. The previous one is over, or was given up.
     ///
     /// Returns true if the barrier may be over as a result. Members that sleep while they wait for
@@ -249,9 +271,7 @@ impl Barrier {
             }
             BarrierAlgorithm::Flags => {
                 self.seen = 0;
-                // ORDER barrier/6: Release, pairs with barrier/7: a member that sees the flag sees
-                //   everything before it.
-                slot.flags[self.place as usize].store(self.epoch, order("barrier/6", Release));
+                slot.raise_flag(self.place, self.epoch);
                 true
             }
             BarrierAlgorithm::Signal => {
@@ -284,10 +304,7 @@ impl Barrier {
             }
             BarrierAlgorithm::Flags => {
                 while self.seen < self.members {
-                    // ORDER barrier/7: Acquire, pairs with barrier/6: the flag's owner has finished
-                    //   its work before the barrier.
-                    let flag = slot.flags[self.seen as usize].load(order("barrier/7", Acquire));
-                    if flag < self.epoch {
+                    if slot.flag(self.seen) < self.epoch {
                         return false;
                     }
                     self.seen += 1;

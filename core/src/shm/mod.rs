@@ -16,6 +16,7 @@ mod line;
 mod parcels;
 pub mod recovery;
 mod recv_queue;
+mod steps;
 
 pub use crate::wire::{
     MORE_PER_LINE, PARCEL, PARCELS_MAX, PIECES_MAX, ParcelRun, RUN_MAX, SHORT_MAX,
@@ -38,3 +39,4 @@ pub use line::{Line, LineMessage};
 pub use parcels::{Parcels, PieceMark};
 pub use recovery::InFlightMarker;
 pub use recv_queue::RecvQueue;
+pub use steps::Steps;

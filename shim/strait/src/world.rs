@@ -33,7 +33,7 @@ use crate::progress::windows::baseline::Baselines;
 use crate::progress::windows::lock_managers::WindowLockManagers;
 use crate::warning::Warning;
 use groups::GroupRegistry;
-use meeting::MeetingPoint;
+use meeting::{CollectiveMemory, MeetingPoint};
 use number::WorldNumber;
 
 pub(crate) mod builder;
@@ -83,8 +83,7 @@ pub struct World {
     /// The meeting points of all ranks, by context ([`crate::Endpoint::barrier`]).
     meetings: RefCell<Vec<(u32, MeetingPoint)>>,
     groups: RefCell<GroupRegistry>,
-    /// Memory that collective operations use one after the other.
-    pub(crate) scratch: Cell<Vec<u8>>,
+    pub(crate) collective_memory: CollectiveMemory,
     /// Warnings of the start that were not taken.
     warnings: RefCell<Vec<Warning>>,
     /// Directory for this rank's profile, written when the rank leaves.
@@ -175,7 +174,7 @@ impl World {
             before_sleep: None,
             meetings: RefCell::default(),
             groups: RefCell::default(),
-            scratch: Cell::default(),
+            collective_memory: CollectiveMemory::default(),
             warnings: RefCell::default(),
             profile_out: None,
             heap,

@@ -7,9 +7,9 @@ use bytemuck::{AnyBitPattern, NoUninit};
 use strait_core::shm::BarrierAlgorithm;
 use strait_platform::Rank;
 
-use super::broadcast;
 use super::meeting::way;
-use super::team::{Members, Team};
+use super::team::{Members, Team, bytes_mut};
+use super::{Meeting, broadcast};
 use crate::world::meeting::MeetingPoint;
 use crate::{Endpoint, Error, World};
 
@@ -152,7 +152,11 @@ impl<'world> Group<'world> {
         data: &mut [T],
         root: u32,
     ) -> Result<(), Error> {
-        broadcast(self.team(), data, root)
+        broadcast(self.team(), self.meeting(), bytes_mut(data), root)
+    }
+
+    pub(super) const fn meeting(&self) -> Meeting<'_> {
+        Meeting::Group(&self.meeting)
     }
 
     pub(super) fn team(&self) -> Team<'_> {

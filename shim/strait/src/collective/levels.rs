@@ -3,7 +3,9 @@
 
 use strait_platform::Rank;
 
+use super::Meeting;
 use super::meeting::way;
+use super::operation::Operator;
 use super::team::Team;
 use crate::Error;
 use crate::world::meeting::{Levels, Places};
@@ -30,12 +32,56 @@ impl Levels {
 
     /// Sends from the root to the leader of each node, and from each leader to all members on its
     /// node.
-    pub(super) fn broadcast(&self, team: Team<'_>, data: &mut [u8]) -> Result<(), Error> {
-        let here = team.among(&self.here);
-        if here.place == 0 {
+    pub(super) fn broadcast(
+        &self,
+        team: Team<'_>,
+        meeting: Meeting<'_>,
+        data: &mut [u8],
+    ) -> Result<(), Error> {
+        if team.among(&self.here).place == 0 {
             team.among(&self.speakers).broadcast(data, 0)?;
         }
-        here.broadcast(data, 0)
+        self.broadcast_on_node(team, meeting, data)
+    }
+
+    /// Sends from the leader of this node to the other members on it.
+    pub(super) fn broadcast_on_node(
+        &self,
+        team: Team<'_>,
+        meeting: Meeting<'_>,
+        data: &mut [u8],
+    ) -> Result<(), Error> {
+        let (here, leader) = self.members_by_place(team, meeting);
+        if team.among(&here).broadcast_shared(meeting, data, leader)? {
+            return Ok(());
+        }
+        team.among(&self.here).broadcast(data, 0)
+    }
+
+    /// Reduces the vectors of the members on this node to its leader. The operation must be exact.
+    pub(super) fn reduce_on_node(
+        &self,
+        team: Team<'_>,
+        meeting: Meeting<'_>,
+        data: &mut [u8],
+        op: &dyn Operator,
+    ) -> Result<(), Error> {
+        let (here, leader) = self.members_by_place(team, meeting);
+        if team.among(&here).reduce_shared(meeting, data, op, leader)? {
+            return Ok(());
+        }
+        team.among(&self.here).reduce_to_first(data, op)
+    }
+
+    /// Returns the members on this node in the order in which they meet, whichever of them leads in
+    /// this operation, and where the leader is among them. Gives the group its meeting points on
+    /// the nodes, if it has none.
+    fn members_by_place(&self, team: Team<'_>, meeting: Meeting<'_>) -> (Vec<Rank>, u32) {
+        meeting.with(|point| point.divide(team));
+        let places = team.places_on(team.world.node());
+        let here: Vec<_> = places.map(|place| team.rank(place)).collect();
+        let leader = here.iter().position(|rank| *rank == self.here[0]);
+        (here, leader.unwrap_or(0) as u32)
     }
 }
 

@@ -8,7 +8,7 @@ use strait_platform::Rank;
 use strait_platform::backoff::BARRIERS_PER_PROGRESS;
 
 use super::team::{Team, bytes_mut};
-use crate::world::meeting::{GroupBarrier, MeetingPoint, Places, seats};
+use crate::world::meeting::{BufferState, GroupBarrier, MeetingPoint, Places, seats};
 use crate::{Error, World};
 
 /// Largest number of members that meet at one word, which both counts and signals. More members
@@ -43,7 +43,7 @@ impl MeetingPoint {
     /// member belongs to the group. Its entry would count as that of a member that is still to
     /// come.
     #[cold]
-    fn give_up(&mut self, team: Team<'_>, error: Error) -> Error {
+    pub(super) fn give_up(&mut self, team: Team<'_>, error: Error) -> Error {
         if let Self::Slot(place) = self {
             place.gave_up = true;
         }
@@ -74,16 +74,29 @@ impl MeetingPoint {
                 Ok(())
             }
             Self::Nodes(places) => places.barrier(team),
-            Self::Nowhere if !team.is_on_one_node() => {
-                let mut places = Places::new(team);
-                let met = places.barrier(team);
-                *self = Self::Nodes(places);
-                met
+            Self::Nowhere { .. } if !team.is_on_one_node() => {
+                self.divide(team);
+                self.barrier_elsewhere(team, way)
             }
-            Self::Nowhere => {
+            Self::Nowhere { .. } => {
                 *self = agree(team, way)?;
                 Ok(())
             }
+        }
+    }
+
+    /// Gives a group on several nodes a meeting point on each node, if it has not met yet.
+    pub(super) fn divide(&mut self, team: Team<'_>) {
+        if matches!(self, Self::Nowhere { .. }) {
+            *self = Self::Nodes(Places::new(team));
+        }
+    }
+
+    /// Returns the meeting point of the members on this node.
+    pub(super) fn on_node(&mut self) -> &mut Self {
+        match self {
+            Self::Nodes(places) => &mut places.on_node,
+            point => point,
         }
     }
 
@@ -96,7 +109,7 @@ impl MeetingPoint {
         mine: &[u8],
         theirs: &mut [u8],
     ) -> Result<Option<usize>, Error> {
-        if matches!(self, Self::Nowhere) && team.is_on_one_node() {
+        if matches!(self, Self::Nowhere { .. }) && team.is_on_one_node() {
             *self = agree(team, way(2)).map_err(|error| team.blame(error))?;
         }
         let Self::Slot(place) = self else { return Ok(None) };
@@ -119,7 +132,7 @@ impl MeetingPoint {
 /// Runs the first barrier of a group. All members report to the leader, in place 0, which looks for
 /// a slot meanwhile. The release message carries the slot's number. So all members agree, and none
 /// uses the slot of a group that has left it.
-fn agree(team: Team<'_>, way: BarrierAlgorithm) -> Result<MeetingPoint, Error> {
+pub(super) fn agree(team: Team<'_>, way: BarrierAlgorithm) -> Result<MeetingPoint, Error> {
     team.check_whole()?;
     let segment = team.world.segment();
     let mut bit = 1;
@@ -164,6 +177,7 @@ fn agree(team: Team<'_>, way: BarrierAlgorithm) -> Result<MeetingPoint, Error> {
         exchange: Exchange::new(team.place),
         until_progress: 0,
         gave_up: false,
+        buffers: BufferState::Unused { operations: 0 },
     }))
 }
 
@@ -262,7 +276,7 @@ impl GroupBarrier {
     }
 
     #[inline(always)]
-    fn progress_sometimes(&mut self, world: &World) -> Result<(), Error> {
+    pub(super) fn progress_sometimes(&mut self, world: &World) -> Result<(), Error> {
         match self.until_progress.checked_sub(1) {
             Some(less) => self.until_progress = less,
             None => {

@@ -1,14 +1,15 @@
 //! Collective operations (MPI-5.0 chapter 6).
 //!
 //! A barrier uses words in the segment (`[Nemesis07]` §3.4, [`strait_core::shm::Barrier`]) while
-//! its group has a slot, and messages otherwise. The other operations consist of messages. The
+//! its group has a slot, and messages otherwise. Members of one node broadcast and reduce short
+//! vectors through collective buffers (`shared`). The other operations consist of messages. The
 //! folder `algorithms` has them, and chooses them by length and number of members.
 //!
 //! A barrier of a group on several nodes has three steps: on each node, by messages between the
 //! leaders of the nodes, and on each node again. A broadcast goes to each node once, and a short
-//! gather, scatter or allreduce of integers has one message for each node. Reductions depend only
-//! on the places of the members, so neither the length of the vectors nor the mapping of members
-//! to nodes changes a result.
+//! gather or scatter, and a reduce or allreduce of integers, has one message for each node.
+//! Reductions depend only on the places of the members, so neither the length of the vectors nor
+//! the mapping of members to nodes changes a result.
 //!
 //! The messages use the user's context with its top bit set: contexts from 2^31 on belong to
 //! Strait.
@@ -30,8 +31,12 @@ pub(crate) mod raw;
 pub(crate) mod raw_group;
 mod reductions;
 mod scratch;
+mod shared;
+mod shared_buffers;
 mod split;
 mod team;
+
+use core::cell::RefCell;
 
 use bytemuck::{AnyBitPattern, NoUninit};
 use strait_platform::Rank;
@@ -94,7 +99,7 @@ impl<'world> Endpoint<'world> {
         data: &mut [T],
         root: Rank,
     ) -> Result<(), Error> {
-        broadcast(self.team(), data, root)
+        broadcast(self.team(), self.meeting(), bytes_mut(data), root)
     }
 
     /// Combines the vectors of all ranks, element by element. At the root, `data` becomes the
@@ -127,7 +132,8 @@ impl<'world> Endpoint<'world> {
         op: impl Reduction<T>,
         root: Rank,
     ) -> Result<(), Error> {
-        reductions::reduce(self.team(), data, op, root)
+        let op = TypedOperator::new(op)?;
+        reductions::reduce(self.team(), self.meeting(), bytes_mut(data), &op, root)
     }
 
     /// Combines the vectors as [`Endpoint::reduce`] does, and gives every rank the same result to
@@ -156,11 +162,7 @@ impl<'world> Endpoint<'world> {
         op: impl Reduction<T>,
     ) -> Result<(), Error> {
         let op = TypedOperator::new(op)?;
-        let team = self.team();
-        let exchange = |mine: &[u8], theirs: &mut [u8]| {
-            self.with_meeting(|meeting| meeting.exchange(team, mine, theirs))
-        };
-        reductions::allreduce(team, exchange, bytes_mut(data), &op)
+        reductions::allreduce(self.team(), self.meeting(), bytes_mut(data), &op)
     }
 
     /// Returns the group of all ranks of the job, in the order of their numbers. It has the
@@ -230,10 +232,14 @@ impl<'world> Endpoint<'world> {
         let mut meetings = self.world().meetings();
         let known = meetings.iter().position(|(context, _)| *context == self.context());
         let at = known.unwrap_or_else(|| {
-            meetings.push((self.context(), MeetingPoint::Nowhere));
+            meetings.push((self.context(), MeetingPoint::default()));
             meetings.len() - 1
         });
         act(&mut meetings[at].1)
+    }
+
+    const fn meeting(&self) -> Meeting<'world> {
+        Meeting::Everyone(*self)
     }
 
     fn team(&self) -> Team<'world> {
@@ -242,15 +248,38 @@ impl<'world> Endpoint<'world> {
     }
 }
 
-fn broadcast<T: NoUninit + AnyBitPattern>(
-    team: Team<'_>,
-    data: &mut [T],
-    root: u32,
-) -> Result<(), Error> {
-    run(team, Some(root), |team| team.broadcast_all(bytes_mut(data), root))
+/// Where the members of a team meet.
+#[derive(Clone, Copy)]
+enum Meeting<'a> {
+    /// The meeting point of all ranks in an endpoint's context.
+    Everyone(Endpoint<'a>),
+    /// The meeting point of a group.
+    Group(&'a RefCell<MeetingPoint>),
 }
 
-/// Runs an operation by messages, unless its root does not exist or a member has died.
+impl Meeting<'_> {
+    /// Calls `act` with the meeting point. `act` calls no function of the program, since that might
+    /// use the meeting point, too.
+    #[inline(always)]
+    fn with<R>(self, act: impl FnOnce(&mut MeetingPoint) -> R) -> R {
+        match self {
+            Self::Everyone(endpoint) => endpoint.with_meeting(act),
+            Self::Group(point) => act(&mut point.borrow_mut()),
+        }
+    }
+}
+
+/// Broadcasts through the segment or by messages.
+fn broadcast(
+    team: Team<'_>,
+    meeting: Meeting<'_>,
+    data: &mut [u8],
+    root: u32,
+) -> Result<(), Error> {
+    run(team, Some(root), |team| team.broadcast_all(meeting, data, root))
+}
+
+/// Runs an operation, unless its root does not exist or a member has died.
 #[inline(always)]
 fn run<'a>(
     team: Team<'a>,

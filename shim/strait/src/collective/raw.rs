@@ -8,7 +8,8 @@ use strait_core::buffer::Part;
 
 use super::blocks::Blocks;
 use super::raw_group::RawGroup;
-use super::{Group, Operator, run};
+use super::reductions::reduce;
+use super::{Group, Operator, broadcast, run};
 use crate::{CollectiveError, Error};
 
 /// The block of each member in a vector of bytes.
@@ -69,7 +70,7 @@ impl RawGroup for Group<'_> {
     unsafe fn broadcast_raw(&self, data: Part, root: u32) -> Result<(), Error> {
         // SAFETY: the caller guarantees it (contract of `broadcast_raw`).
         let data = unsafe { bytes_mut(data) };
-        run(self.team(), Some(root), |team| team.broadcast_all(data, root))
+        broadcast(self.team(), self.meeting(), data, root)
     }
 
     unsafe fn gather_raw(
@@ -163,10 +164,10 @@ impl RawGroup for Group<'_> {
             let own = own.ok_or(CollectiveError::InPlace { root })?;
             let mut scratch = team.scratch(own.len());
             scratch.bytes().copy_from_slice(own);
-            return run(team, Some(root), |team| team.reduce(scratch.bytes(), op, root));
+            return reduce(team, self.meeting(), scratch.bytes(), op, root);
         };
         self.fill(own, data)?;
-        run(team, Some(root), |team| team.reduce(data, op, root))
+        reduce(team, self.meeting(), data, op, root)
     }
 
     unsafe fn allreduce_raw(
@@ -193,14 +194,16 @@ impl RawGroup for Group<'_> {
         let (own, result) = unsafe { (own.map(|own| bytes(own)), bytes_mut(result)) };
         let Some(own) = own else {
             let blocks = blocks.check(result.len(), members)?;
-            return run(self.team(), None, |team| team.reduce_scatter(result, blocks, op));
+            return run(self.team(), None, |team| {
+                team.reduce_scatter(self.meeting(), result, blocks, op)
+            });
         };
         let blocks = blocks.check(own.len(), members)?;
         self.check_block(Some(result.len()), blocks)?;
         let mut scratch = self.team().scratch(own.len());
         let data = scratch.bytes();
         data.copy_from_slice(own);
-        run(self.team(), None, |team| team.reduce_scatter(data, blocks, op))?;
+        run(self.team(), None, |team| team.reduce_scatter(self.meeting(), data, blocks, op))?;
         result.copy_from_slice(&data[..result.len()]);
         Ok(())
     }

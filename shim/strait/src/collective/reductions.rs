@@ -8,7 +8,7 @@ use strait_core::shm::EXCHANGE_MAX;
 
 use super::operation::{Operator, Reduction, TypedOperator};
 use super::team::{Team, bytes_mut};
-use super::{Group, run};
+use super::{Group, Meeting, run};
 use crate::{CollectiveError, Error};
 
 impl Group<'_> {
@@ -37,7 +37,8 @@ impl Group<'_> {
         op: impl Reduction<T>,
         root: u32,
     ) -> Result<(), Error> {
-        reduce(self.team(), data, op, root)
+        let op = TypedOperator::new(op)?;
+        reduce(self.team(), self.meeting(), bytes_mut(data), &op, root)
     }
 
     /// Combines the vectors of all members, with the result at all of them, as
@@ -68,10 +69,7 @@ impl Group<'_> {
 
     /// Reduces vectors of bytes for all members.
     pub(super) fn allreduce_bytes(&self, data: &mut [u8], op: &dyn Operator) -> Result<(), Error> {
-        let team = self.team();
-        let exchange =
-            |mine: &[u8], theirs: &mut [u8]| self.meeting.borrow_mut().exchange(team, mine, theirs);
-        allreduce(team, exchange, data, op)
+        allreduce(self.team(), self.meeting(), data, op)
     }
 
     /// Combines the vectors of all members, and leaves each member an equal part of the result, at
@@ -103,7 +101,9 @@ impl Group<'_> {
     ) -> Result<(), Error> {
         let op = TypedOperator::new(op)?;
         let blocks = self.equal_blocks(data)?;
-        run(self.team(), None, |team| team.reduce_scatter(bytes_mut(data), blocks, &op))
+        run(self.team(), None, |team| {
+            team.reduce_scatter(self.meeting(), bytes_mut(data), blocks, &op)
+        })
     }
 
     /// Combines the vectors of all members, and leaves each member the elements of its range of
@@ -140,7 +140,9 @@ impl Group<'_> {
     ) -> Result<(), Error> {
         let op = TypedOperator::new(op)?;
         let blocks = self.blocks(ranges, data)?;
-        run(self.team(), None, |team| team.reduce_scatter(bytes_mut(data), blocks, &op))
+        run(self.team(), None, |team| {
+            team.reduce_scatter(self.meeting(), bytes_mut(data), blocks, &op)
+        })
     }
 
     /// Replaces the vector of each member by the combination of the vectors of the places up to and
@@ -205,31 +207,32 @@ impl Group<'_> {
     }
 }
 
-pub(super) fn reduce<T: NoUninit + AnyBitPattern>(
+/// Reduces to the root, through the segment or by messages.
+pub(super) fn reduce(
     team: Team<'_>,
-    data: &mut [T],
-    op: impl Reduction<T>,
+    meeting: Meeting<'_>,
+    data: &mut [u8],
+    op: &dyn Operator,
     root: u32,
 ) -> Result<(), Error> {
-    let op = TypedOperator::new(op)?;
-    run(team, Some(root), |team| team.reduce(bytes_mut(data), &op, root))
+    run(team, Some(root), |team| team.reduce(meeting, data, op, root))
 }
 
-/// Reduces for all members: by words of the slot of a group of two, and by messages otherwise.
-/// `exchange` exchanges vectors at the group's meeting point.
+/// Reduces for all members: by words of the slot of a group of two, through collective buffers, or
+/// by messages.
 pub(super) fn allreduce(
     team: Team<'_>,
-    exchange: impl FnOnce(&[u8], &mut [u8]) -> Result<Option<usize>, Error>,
+    meeting: Meeting<'_>,
     data: &mut [u8],
     op: &dyn Operator,
 ) -> Result<(), Error> {
     if team.count() != 2 || data.len() > EXCHANGE_MAX {
-        return run(team, None, |team| team.allreduce(data, op));
+        return run(team, None, |team| team.allreduce(meeting, data, op));
     }
     let mut theirs = Aligned([0; EXCHANGE_MAX]);
     let theirs = &mut theirs.0[..data.len()];
-    let Some(found) = exchange(data, theirs)? else {
-        return run(team, None, |team| team.allreduce(data, op));
+    let Some(found) = meeting.with(|point| point.exchange(team, data, theirs))? else {
+        return run(team, None, |team| team.allreduce(meeting, data, op));
     };
     if found != data.len() {
         let (rank, expected) = (team.rank(1 - team.place), data.len());

@@ -108,6 +108,13 @@ impl<'a> Team<'a> {
         Wait { call: Call::Collective, ..self.barrier_wait() }
     }
 
+    /// Describes the wait of a member for the member in `place`, or for all others.
+    pub(super) fn step_wait(&self, place: Option<u32>) -> Wait {
+        let wait = self.exchange_wait();
+        let others = place.map_or(wait.others, |place| RankSet::of([self.rank(place)]));
+        Wait { others, ..wait }
+    }
+
     /// Returns true when all members are on one node, so that they can meet in its segment.
     pub(super) fn is_on_one_node(self) -> bool {
         let own = Some(self.world.node());
@@ -205,7 +212,7 @@ impl<'a> Team<'a> {
 
     /// Returns memory for what this member receives and combines.
     pub(super) fn scratch(&self, bytes: usize) -> Scratch<'a> {
-        Scratch::new(&self.world.scratch, bytes)
+        Scratch::new(&self.world.collective_memory.scratch, bytes)
     }
 
     /// Sends to one place while it receives from another place, or the same one.

@@ -1,18 +1,21 @@
 //! Where the members of a group meet for barriers. A rank has a meeting point for each group, and
 //! one for all ranks of each context. It leaves them all when it leaves the job.
 
+use core::cell::{Cell, RefCell};
 use core::ptr::NonNull;
 
 use strait_core::layout::Segment;
-use strait_core::shm::{Barrier, BarrierSlot, Exchange, Seats};
+use strait_core::shm::{Barrier, BarrierSlot, Exchange, Seats, Steps};
 use strait_platform::Rank;
 
 /// The means by which the members of a group meet.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) enum MeetingPoint {
     /// The members have not met yet; the first barrier agrees on the means.
-    #[default]
-    Nowhere,
+    Nowhere {
+        /// Number of operations that could have used collective buffers.
+        operations: u32,
+    },
     /// Messages, because there was no slot. The members look for one again now and then.
     Messages {
         /// Number of barriers by messages, or `None` if the members do not look for a slot.
@@ -34,6 +37,38 @@ pub(crate) struct GroupBarrier {
     pub(crate) until_progress: u32,
     /// True after a barrier has failed.
     pub(crate) gave_up: bool,
+    pub(crate) buffers: BufferState,
+}
+
+/// Whether the members of a group have collective buffers.
+#[derive(Debug)]
+pub(crate) enum BufferState {
+    /// They have none yet.
+    Unused {
+        /// Number of operations that could have used them.
+        operations: u32,
+    },
+    /// They can have none.
+    Refused,
+    /// They have some.
+    Ready(CollectiveBuffers),
+}
+
+/// The buffers in which the members of a group show each other vectors.
+#[derive(Debug)]
+pub(crate) struct CollectiveBuffers {
+    pub(crate) steps: Steps,
+    /// The start of the buffer of the member in each place.
+    pub(crate) starts: Box<[NonNull<u8>]>,
+}
+
+/// Memory of a world's collective operations.
+#[derive(Default)]
+pub(crate) struct CollectiveMemory {
+    /// Memory that the operations use one after the other.
+    pub(crate) scratch: Cell<Vec<u8>>,
+    /// Number of a slot, and offset in the heap of this rank's collective buffer for it.
+    pub(crate) buffers: RefCell<Vec<(u32, u64)>>,
 }
 
 /// The meeting points of a group on several nodes: one on each node, and messages between the
@@ -54,13 +89,19 @@ pub(crate) struct Levels {
     pub(crate) speakers: Box<[Rank]>,
 }
 
+impl Default for MeetingPoint {
+    fn default() -> Self {
+        Self::Nowhere { operations: 0 }
+    }
+}
+
 impl MeetingPoint {
     /// Leaves the slot, if there is one.
     pub(crate) fn leave(&mut self, segment: &Segment, rank: Rank) {
         match core::mem::take(self) {
             Self::Slot(GroupBarrier { number, .. }) => seats(segment, rank).leave(number),
             Self::Nodes(mut places) => places.on_node.leave(segment, rank),
-            Self::Nowhere | Self::Messages { .. } => {}
+            Self::Nowhere { .. } | Self::Messages { .. } => {}
         }
     }
 }

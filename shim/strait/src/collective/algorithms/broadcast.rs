@@ -1,6 +1,7 @@
 //! Broadcast.
 
 use crate::Error;
+use crate::collective::Meeting;
 use crate::collective::team::Team;
 use crate::world::meeting::Levels;
 
@@ -8,14 +9,17 @@ impl Team<'_> {
     /// Broadcasts from the root to all members; on several nodes, once to each node.
     pub(in crate::collective) fn broadcast_all(
         self,
+        meeting: Meeting<'_>,
         data: &mut [u8],
         root: u32,
     ) -> Result<(), Error> {
-        if self.is_on_one_node() {
-            self.broadcast(data, root)
-        } else {
-            Levels::new(self, root).broadcast(self, data)
+        if !self.is_on_one_node() {
+            return Levels::new(self, root).broadcast(self, meeting, data);
         }
+        if self.broadcast_shared(meeting, data, root)? {
+            return Ok(());
+        }
+        self.broadcast(data, root)
     }
 
     /// Broadcasts from the root to all members, along a binomial tree.

@@ -1,6 +1,8 @@
 //! The lengths and numbers of members at which one algorithm becomes faster than another, measured
 //! by `strait bench collective` ([figures](../../../../../docs/collectives.md)).
 
+use core::ops::RangeInclusive;
+
 /// Bytes from which each member of an allreduce or a reduce combines only a part of the vector
 /// (Rabenseifner).
 pub(super) const REDUCE_PIECES: usize = 64 << 10;
@@ -32,3 +34,16 @@ pub(super) const BRUCK_MEMBERS: u32 = 4;
 /// Bytes of the vector from which each of three or more members of a reduce-scatter combines only
 /// its own block. Two members always do.
 pub(super) const REDUCE_SCATTER_PAIRWISE: usize = 32 << 10;
+
+/// Bytes of a vector that members of one node broadcast through collective buffers.
+pub(in crate::collective) const SHARED_BROADCAST: RangeInclusive<usize> = 64..=64 << 10;
+
+/// Bytes of a vector that members of one node reduce to a root through collective buffers.
+pub(in crate::collective) const SHARED_REDUCE: RangeInclusive<usize> = 0..=16 << 10;
+
+/// Bytes of a vector that members of one node reduce for all through collective buffers.
+pub(in crate::collective) const SHARED_ALLREDUCE: RangeInclusive<usize> = 0..=1 << 10;
+
+/// Fewest members that use collective buffers. Between two, the buffers have been faster than
+/// messages at some lengths and slower at others.
+pub(in crate::collective) const SHARED_MEMBERS: u32 = 3;

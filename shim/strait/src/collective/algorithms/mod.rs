@@ -12,7 +12,7 @@
 mod allgather;
 mod alltoall;
 mod broadcast;
-mod choice;
+pub(super) mod choice;
 mod gather;
 mod nodes;
 mod reduce;

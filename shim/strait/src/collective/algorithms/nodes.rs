@@ -2,6 +2,7 @@
 //! between nodes (`[Nemesis07]` §3.4).
 
 use crate::Error;
+use crate::collective::Meeting;
 use crate::collective::blocks::{Blocks, keep};
 use crate::collective::operation::Operator;
 use crate::collective::team::Team;
@@ -12,16 +13,33 @@ impl Team<'_> {
     /// members to nodes decides the order, so the operation must be exact.
     pub(super) fn allreduce_by_nodes(
         &self,
+        meeting: Meeting<'_>,
         data: &mut [u8],
         op: &dyn Operator,
     ) -> Result<(), Error> {
         let levels = Levels::new(*self, 0);
-        let here = self.among(&levels.here);
-        here.reduce_to_first(data, op)?;
-        if here.place == 0 {
+        levels.reduce_on_node(*self, meeting, data, op)?;
+        if self.among(&levels.here).place == 0 {
             self.among(&levels.speakers).allreduce_whole(data, op)?;
         }
-        here.broadcast(data, 0)
+        levels.broadcast_on_node(*self, meeting, data)
+    }
+
+    /// Reduces on each node and then between the nodes, to the root. The operation must be exact,
+    /// as in [`Team::allreduce_by_nodes`].
+    pub(super) fn reduce_by_nodes(
+        &self,
+        meeting: Meeting<'_>,
+        data: &mut [u8],
+        op: &dyn Operator,
+        root: u32,
+    ) -> Result<(), Error> {
+        let levels = Levels::new(*self, root);
+        levels.reduce_on_node(*self, meeting, data, op)?;
+        if self.among(&levels.here).place == 0 {
+            self.among(&levels.speakers).reduce_to_first(data, op)?;
+        }
+        Ok(())
     }
 
     /// Gathers equal blocks: each leader sends the blocks of its node in one message.
@@ -109,7 +127,7 @@ impl Team<'_> {
 
     /// Returns the places of the members on a node, the leader's first unless the root is among
     /// them.
-    fn places_on(&self, node: u32) -> impl Iterator<Item = u32> {
+    pub(in crate::collective) fn places_on(&self, node: u32) -> impl Iterator<Item = u32> {
         (0..self.count()).filter(move |place| self.world.node_of(self.rank(*place)) == Some(node))
     }
 }

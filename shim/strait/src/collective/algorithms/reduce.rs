@@ -9,6 +9,7 @@ use core::ops::Range;
 
 use super::choice::{REDUCE_MEMBERS, REDUCE_PIECES};
 use crate::Error;
+use crate::collective::Meeting;
 use crate::collective::operation::Operator;
 use crate::collective::team::Team;
 
@@ -68,12 +69,20 @@ impl Team<'_> {
     /// Reduces to the root. Elsewhere, `data` is undefined afterwards.
     pub(in crate::collective) fn reduce(
         &self,
+        meeting: Meeting<'_>,
         data: &mut [u8],
         op: &dyn Operator,
         root: u32,
     ) -> Result<(), Error> {
         if data.len() >= REDUCE_PIECES && self.count() >= REDUCE_MEMBERS {
             return self.reduce_in_pieces(data, op, root);
+        }
+        if !self.is_on_one_node() {
+            if op.is_exact() {
+                return self.reduce_by_nodes(meeting, data, op, root);
+            }
+        } else if self.reduce_shared(meeting, data, op, root)? {
+            return Ok(());
         }
         self.reduce_to_first(data, op)?;
         match self.place {
@@ -86,7 +95,11 @@ impl Team<'_> {
 
     /// Reduces along a binomial tree to place 0. The pairs are always the same, with lower places
     /// on the left, and so is the result.
-    pub(super) fn reduce_to_first(&self, data: &mut [u8], op: &dyn Operator) -> Result<(), Error> {
+    pub(in crate::collective) fn reduce_to_first(
+        &self,
+        data: &mut [u8],
+        op: &dyn Operator,
+    ) -> Result<(), Error> {
         let mut bit = 1;
         while bit < self.count() {
             if self.place & bit != 0 {
@@ -123,13 +136,18 @@ impl Team<'_> {
     /// Reduces for all members.
     pub(in crate::collective) fn allreduce(
         &self,
+        meeting: Meeting<'_>,
         data: &mut [u8],
         op: &dyn Operator,
     ) -> Result<(), Error> {
         let share =
             if data.len() >= REDUCE_PIECES { ReducedShare::Piece } else { ReducedShare::Whole };
-        if share == ReducedShare::Whole && op.is_exact() && !self.is_on_one_node() {
-            return self.allreduce_by_nodes(data, op);
+        if !self.is_on_one_node() {
+            if share == ReducedShare::Whole && op.is_exact() {
+                return self.allreduce_by_nodes(meeting, data, op);
+            }
+        } else if self.allreduce_shared(meeting, data, op)? {
+            return Ok(());
         }
         self.allreduce_by(data, op, share)
     }

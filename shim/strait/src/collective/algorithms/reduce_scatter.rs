@@ -2,6 +2,7 @@
 
 use super::choice::REDUCE_SCATTER_PAIRWISE;
 use crate::Error;
+use crate::collective::Meeting;
 use crate::collective::blocks::Blocks;
 use crate::collective::operation::Operator;
 use crate::collective::team::Team;
@@ -11,6 +12,7 @@ impl Team<'_> {
     /// `data`. The rest of `data` is undefined afterwards.
     pub(in crate::collective) fn reduce_scatter(
         &self,
+        meeting: Meeting<'_>,
         data: &mut [u8],
         blocks: Blocks<'_>,
         op: &dyn Operator,
@@ -18,7 +20,7 @@ impl Team<'_> {
         if data.len() >= REDUCE_SCATTER_PAIRWISE || self.count() == 2 {
             return self.reduce_scatter_pairwise(data, blocks, op);
         }
-        self.allreduce(data, op)?;
+        self.allreduce(meeting, data, op)?;
         data.copy_within(blocks.range(self.place), 0);
         Ok(())
     }
