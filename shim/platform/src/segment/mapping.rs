@@ -19,6 +19,10 @@ use super::{SegmentError, os};
 /// third of a millisecond.
 const COLLAPSE_MAX: Duration = Duration::from_millis(5);
 
+/// Largest number of huge pages in one request. The kernel goes on to the end of a request, however
+/// long it takes.
+const COLLAPSE_PAGES: u32 = 8;
+
 /// A shared mapping of a whole file, aligned to a huge page.
 #[derive(Debug)]
 pub struct Mapping {
@@ -123,23 +127,44 @@ impl Mapping {
     /// Asks the kernel to put huge pages behind these backed bytes. A refusal changes nothing but
     /// speed.
     ///
-    /// The kernel waits for a task on each processor. On a busy machine that takes many seconds,
-    /// in which this rank serves no peer. So after one request that took longer than
-    /// [`COLLAPSE_MAX`] a huge page the process makes no more.
+    /// Before each request the kernel waits for a task on each processor, and again for pages that
+    /// other processes use. On a busy machine that takes seconds a page, in which this rank serves
+    /// no peer. So this asks for one page first and then for more at a time. After a request that
+    /// took longer than [`COLLAPSE_MAX`] a page the process makes no more.
     pub(super) fn make_huge(&self, part: Range<usize>) {
         static IS_SLOW: AtomicBool = AtomicBool::new(false);
-        if IS_SLOW.load(Relaxed) {
-            return;
-        }
-        let start = self.place(part.start).as_ptr().cast();
-        let begin = Instant::now();
-        // SAFETY: the range is within the mapping, and the advice changes no byte.
-        let _ = unsafe { libc::madvise(start, part.len(), libc::MADV_COLLAPSE) };
-        let pages = part.len().div_ceil(HUGE_PAGE) as u32;
-        if begin.elapsed() > COLLAPSE_MAX * pages {
-            IS_SLOW.store(true, Relaxed);
+        for Request { part, pages } in huge_requests(part) {
+            if IS_SLOW.load(Relaxed) {
+                return;
+            }
+            let start = self.place(part.start).as_ptr().cast();
+            let begin = Instant::now();
+            // SAFETY: the range is within the mapping, and the advice changes no byte.
+            let _ = unsafe { libc::madvise(start, part.len(), libc::MADV_COLLAPSE) };
+            if begin.elapsed() > COLLAPSE_MAX * pages {
+                IS_SLOW.store(true, Relaxed);
+            }
         }
     }
+}
+
+/// A request for huge pages, and the largest number of them.
+#[derive(Clone, Debug, Eq, PartialEq)]
+struct Request {
+    part: Range<usize>,
+    pages: u32,
+}
+
+/// Divides bytes into requests of 1, 2, 4 and then always [`COLLAPSE_PAGES`] huge pages.
+fn huge_requests(part: Range<usize>) -> impl Iterator<Item = Request> {
+    let (mut start, mut most) = (part.start, 1);
+    core::iter::from_fn(move || {
+        // Each request but the last ends at the border of a page.
+        let border = (start / HUGE_PAGE + most as usize) * HUGE_PAGE;
+        let request = Request { part: start..part.end.min(border), pages: most };
+        (start, most) = (request.part.end, COLLAPSE_PAGES.min(2 * most));
+        (!request.part.is_empty()).then_some(request)
+    })
 }
 
 impl Drop for Mapping {
@@ -148,5 +173,26 @@ impl Drop for Mapping {
         // `SegmentMap::segment`).
         let unmapped = unsafe { munmap(self.reserved, self.length + HUGE_PAGE) };
         debug_assert!(unmapped.is_ok(), "munmap: {unmapped:?}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_requests_for_huge_pages_grow_and_have_each_byte_once() {
+        let pages = |part| huge_requests(part).map(|request| request.pages).collect::<Vec<_>>();
+        assert_eq!(pages(0..0), []);
+        assert_eq!(pages(0..20 * HUGE_PAGE), [1, 2, 4, 8, 8]);
+        let part = HUGE_PAGE / 2..9 * HUGE_PAGE + 1;
+        let mut end = part.start;
+        for request in huge_requests(part.clone()) {
+            assert_eq!(request.part.start, end);
+            end = request.part.end;
+            assert!(end == part.end || end.is_multiple_of(HUGE_PAGE));
+            assert!(request.part.len() <= request.pages as usize * HUGE_PAGE);
+        }
+        assert_eq!(end, part.end);
     }
 }
