@@ -84,6 +84,11 @@ impl<H: Hca> Network<H> {
             Some(RemotePeer::Named) => self.place_call(rank, CallReason::Message),
             // There will be no message, whether the peer has left or died.
             Some(RemotePeer::Silent { .. }) => self.forget(rank),
+            Some(RemotePeer::Linked(_)) => {
+                // A refusal of a call in progress ends the message, too.
+                let its = self.others.outgoing.iter_mut().filter(|call| call.rank == rank);
+                its.for_each(|call| call.reason = CallReason::Message);
+            }
             _ => {}
         }
     }

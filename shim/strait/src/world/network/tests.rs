@@ -54,30 +54,53 @@ fn a_link_that_cannot_be_made_is_an_error_that_names_the_peer() {
     });
 }
 
-#[test]
-fn a_peer_that_left_is_not_dead_to_a_rank_that_waits_for_it_no_more() {
+/// Returns rank 0 of two ranks on two nodes. Rank 1 has left.
+fn one_that_stays() -> World {
     let nodes = Nodes::named([0, 1]);
     let kind = (DeviceChoice::Soft(SoftMode::Inline), Design::ZeroCopy);
     let worlds =
         World::in_process_by(kind, Tuning::default(), SegmentConfig::new(2), &nodes).unwrap();
     let [zero, one] = <[World; 2]>::try_from(worlds).unwrap();
-    let is_called = || zero.with_network(|network| network.is_linked(1)).unwrap();
     one.finalize().unwrap();
-    zero.watch_over(1);
+    zero
+}
+
+/// Makes progress until the call of rank 1 has been refused.
+fn until_refused(zero: &World) {
+    let is_called = || zero.with_network(|network| network.is_linked(1)).unwrap();
     assert!(is_called());
     while is_called() {
         zero.progress().unwrap();
     }
-    let gone = || {
-        zero.progress().unwrap();
-        zero.lock_progress().gone(1)
-    };
-    assert_eq!(gone(), None, "a call that was refused once");
+}
+
+/// Makes progress, and returns how rank 1 has ended.
+fn gone(zero: &World) -> Option<Gone> {
+    zero.progress().unwrap();
+    zero.lock_progress().gone(1)
+}
+
+#[test]
+fn a_peer_that_left_is_not_dead_to_a_rank_that_waits_for_it_no_more() {
+    let zero = one_that_stays();
+    zero.watch_over(1);
+    until_refused(&zero);
+    assert_eq!(gone(&zero), None, "a call that was refused once");
     // A rank that goes on to wait must not wait for ever.
     let looks = (0..100).take_while(|_| {
         zero.watch_over(1);
-        gone().is_none()
+        gone(&zero).is_none()
     });
     assert!((1..10).contains(&looks.count()));
-    assert!(matches!(gone(), Some(Gone::Failed(_))), "{:?}", gone());
+    assert!(matches!(gone(&zero), Some(Gone::Failed(_))));
+}
+
+#[test]
+fn a_rank_that_waits_for_a_message_takes_one_refusal_for_the_end() {
+    let zero = one_that_stays();
+    // The message is awaited while a call that only watches is in progress.
+    zero.watch_over(1);
+    zero.await_from(1);
+    until_refused(&zero);
+    assert!(matches!(gone(&zero), Some(Gone::Failed(_))));
 }
