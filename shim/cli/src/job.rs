@@ -9,7 +9,7 @@ use strait::boot::{Launch, SegmentConfig};
 
 use crate::measure::lane::LaneScratch;
 use crate::measure::stage::BenchStage;
-use crate::output::complain;
+use crate::output::{chain, complain};
 
 /// The word before the arguments of a rank.
 pub(crate) const RANK: &str = "__rank";
@@ -20,7 +20,13 @@ pub(crate) fn be(
     work: impl FnOnce(&BenchStage<'_>) -> Result<(), Box<dyn Error>>,
 ) -> Result<ExitCode, Box<dyn Error>> {
     let world = World::init()?;
-    work(&BenchStage::new(&world, scratch)?)?;
+    let done = (|| work(&BenchStage::new(&world, scratch)?))();
+    if let Err(error) = done {
+        // This rank has not left yet. When it has, others that need it fail, too, and the first of
+        // them ends the job.
+        complain(chain(&*error));
+        return Ok(ExitCode::FAILURE);
+    }
     world.finalize()?;
     Ok(ExitCode::SUCCESS)
 }
