@@ -61,18 +61,18 @@ fn folder(shell: &Shell) -> Result<PathBuf, Stop> {
 /// for want of a tool that can be installed: an unattended run must not pass because a tool is
 /// missing.
 fn verdict(climbed: &[Climbed], strict: bool) -> Result<(), Stop> {
-    let named = |wanted: &dyn Fn(&Stop) -> bool| {
-        let is_wanted = |rung: &&Climbed| rung.result.as_ref().is_err_and(wanted);
-        climbed.iter().filter(is_wanted).map(|rung| rung.name).collect::<Vec<_>>().join(", ")
-    };
     let failed = report::reasons(climbed);
     if !failed.is_empty() {
         return Err(Stop::Failed(format!("failed: {failed}")));
     }
     let remediable = |stop: &Stop| matches!(stop, Stop::NotRun(Absence { remedy: Some(_), .. }));
-    let owed = named(&remediable);
+    let is_owed = |rung: &&Climbed| rung.result.as_ref().is_err_and(remediable);
+    let owed: Vec<_> = climbed.iter().filter(is_owed).map(|rung| rung.name).collect();
     if strict && !owed.is_empty() {
-        return Err(Stop::Failed(format!("not run, which CI counts as a failure: {owed}")));
+        return Err(Stop::Failed(format!(
+            "not run, which CI counts as a failure: {}",
+            owed.join(", ")
+        )));
     }
     Ok(())
 }

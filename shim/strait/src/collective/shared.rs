@@ -216,16 +216,7 @@ impl Team<'_> {
         if self.place != root {
             return self.in_step(meeting, |mut steps| steps.show(data));
         }
-        let mut vectors = Vectors::new(self, data.len());
-        let is_done = self.in_step(meeting, |mut steps| {
-            steps.enter();
-            steps.wait_for_all()?;
-            vectors.fill(&steps, data)
-        })?;
-        if is_done {
-            vectors.combine(op, data);
-        }
-        Ok(is_done)
+        self.combine_shared(meeting, data, op, false)
     }
 
     /// Reduces for all members through collective buffers: each reads the vectors of all. Returns
@@ -239,9 +230,26 @@ impl Team<'_> {
         if !is_shared(self.count(), data.len(), &SHARED_ALLREDUCE) {
             return Ok(false);
         }
+        self.combine_shared(meeting, data, op, true)
+    }
+
+    /// Combines the vectors of all members. `shows`: other members combine them, too, and need this
+    /// member's.
+    #[inline]
+    fn combine_shared(
+        self,
+        meeting: Meeting<'_>,
+        data: &mut [u8],
+        op: &dyn Operator,
+        shows: bool,
+    ) -> Result<bool, Error> {
         let mut vectors = Vectors::new(self, data.len());
         let is_done = self.in_step(meeting, |mut steps| {
-            steps.show(data)?;
+            if shows {
+                steps.show(data)?;
+            } else {
+                steps.enter();
+            }
             steps.wait_for_all()?;
             vectors.fill(&steps, data)
         })?;

@@ -48,9 +48,7 @@ impl<H: Hca> Network<H> {
     /// Returns the peers with which no message was exchanged in either direction.
     pub(crate) fn unmet(&self) -> Vec<Rank> {
         let all = (self.others.directory.first()..).zip(&self.others.known);
-        let is_unmet =
-            |other: &RemotePeer| matches!(other, RemotePeer::Named | RemotePeer::Silent { .. });
-        let unmet = all.filter(|(_, other)| is_unmet(other));
+        let unmet = all.filter(|(_, other)| other.may_call());
         unmet.map(|(rank, _)| rank).collect()
     }
 

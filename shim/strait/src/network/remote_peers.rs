@@ -61,6 +61,13 @@ pub(super) enum RemotePeer {
     Gone,
 }
 
+impl RemotePeer {
+    /// Returns whether there is no link to the peer, and may be one when it calls.
+    pub(super) const fn may_call(&self) -> bool {
+        matches!(self, Self::Named | Self::Silent { .. })
+    }
+}
+
 impl RemotePeers {
     /// Creates an empty table, for the process with this listener.
     pub(crate) fn of_unknown_peers(
@@ -152,7 +159,7 @@ impl RemotePeers {
 
     /// Returns whether a link to `rank` may be made when it calls.
     pub(super) fn may_call(&mut self, rank: Rank) -> bool {
-        matches!(self.get_mut(rank), Some(RemotePeer::Named | RemotePeer::Silent { .. }))
+        self.get_mut(rank).is_some_and(|other| other.may_call())
     }
 
     /// Returns whether `rank` has no link but may get one, or the reason for the missing link is
@@ -160,8 +167,9 @@ impl RemotePeers {
     #[cold]
     #[inline(never)]
     pub(super) fn is_unmet(&mut self, rank: Rank) -> bool {
-        use RemotePeer::{Named, Refused, Silent};
-        matches!(self.get_mut(rank), Some(Named | Refused | Silent { .. }))
+        let is_unmet =
+            |other: &mut RemotePeer| other.may_call() || matches!(other, RemotePeer::Refused);
+        self.get_mut(rank).is_some_and(is_unmet)
     }
 
     /// Returns whether a call may arrive that needs an answer.
