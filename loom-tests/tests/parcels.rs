@@ -4,8 +4,8 @@
 use core::ptr::NonNull;
 
 use strait_core::shm::{
-    FastboxPtr, FastboxReceiver, FastboxSender, Line, PARCEL, PIECES_MAX, ParcelRun, Parcels,
-    PieceMark,
+    FastboxPtr, FastboxReceiver, FastboxSender, Line, PARCEL, PIECES_MAX, ParcelRun, ParcelSet,
+    Parcels, PieceMark,
 };
 use strait_core::sync::{AtomicU64, CacheLine, UnsafeCell};
 use strait_core::wire::{PacketKind, ParcelHead, Sequence};
@@ -68,7 +68,7 @@ impl Pair {
                 let marks = NonNull::from(pair.marks.as_slice()).cast();
                 Parcels::new(marks, NonNull::from(&MEMORY).cast(), parcels, rank == 1)
             };
-            view.open();
+            view.open(ParcelSet::First);
             End {
                 out: FastboxSender::new(fastbox(rank)),
                 inbox: FastboxReceiver::new(fastbox(1 - rank)),

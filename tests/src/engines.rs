@@ -9,7 +9,7 @@ use strait_core::engine::{
 use strait_core::layout::{RankBlock, SegmentConfig};
 use strait_core::lmt::{Refused, RemoteBuffer};
 use strait_core::matching::Pattern;
-use strait_core::shm::CellArena as _;
+use strait_core::shm::{CellArena as _, ParcelSet};
 use strait_core::wire::Key;
 
 use crate::{Arena, Ledger};
@@ -72,7 +72,9 @@ impl Engines {
         let engine = |rank| {
             let mut engine = arena.engine_with(rank, &ledger, tuning);
             for peer in 0..config.ranks {
-                engine.parcels_backed(peer, true);
+                for set in ParcelSet::ALL {
+                    engine.parcels_backed(peer, set, true);
+                }
                 engine.ring_backed(peer, true);
             }
             engine

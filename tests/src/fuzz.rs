@@ -17,7 +17,7 @@ use strait_core::layout::{
 use strait_core::lmt::{Refused, Rtr, RtrAck, SendCookie, Transfer};
 use strait_core::matching::{ANY_SOURCE, ANY_TAG, Pattern};
 use strait_core::rndv::Rendezvous;
-use strait_core::shm::{CellArena as _, RUN_MAX};
+use strait_core::shm::{CellArena as _, ParcelSet, RUN_MAX};
 use strait_core::wire::{HeaderWord, Key, ParcelHead, Sequence, StreamHead};
 
 pub use locks::locks;
@@ -128,7 +128,8 @@ fn header(input: &mut Unstructured<'_>) -> Result<()> {
         assert!(rank <= last);
         let parts = [
             plan.pair_range(last, last),
-            plan.parcel_range(last, last),
+            plan.parcel_range(last, last, ParcelSet::First),
+            plan.parcel_range(last, last, ParcelSet::Further),
             plan.ring_range(last, last),
             plan.heap_range(last),
         ];

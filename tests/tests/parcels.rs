@@ -4,7 +4,7 @@ use strait::boot::SegmentConfig;
 use strait::{Endpoint, World};
 use strait_core::engine::{FailureCause, Fault, Gone, ProgressError, Status};
 use strait_core::layout::Corrupt;
-use strait_core::shm::PARCEL;
+use strait_core::shm::{PARCEL, ParcelSet};
 use strait_core::wire::Sequence;
 use strait_tests::{Engines, in_one_thread, payload, threads};
 
@@ -123,7 +123,8 @@ fn a_parcel_that_is_not_the_peer_s_is_an_error() {
         // Behind two credits, in the first line of the baton: header word, key, and within the
         // payload the bytes before the number.
         job.arena.scribble(pair + 2 * 64 + 16 + 20, &number.to_ne_bytes());
-        let expected = ProgressError::Corrupt(Corrupt::Parcel { found: number.into(), parcels: 8 });
+        let expected =
+            ProgressError::Corrupt(Corrupt::Parcel { found: number.into(), parcels: 32 });
         for _ in 0..3 {
             assert_eq!(job.engines[1].progress(), Err(expected));
         }
@@ -140,7 +141,7 @@ fn in_the_middle() -> (Engines, usize, [u8; 8]) {
     assert_eq!(job.send(0, 1, 1, LONG), None, "in a parcel");
     let mut sequence = Sequence::first(0, 1);
     sequence += 2;
-    let (marks, _) = job.arena.segment().plan().parcel_range(0, 1);
+    let (marks, _) = job.arena.segment().plan().parcel_range(0, 1, ParcelSet::First);
     let second = marks + 64;
     job.arena.scribble(second, &[0; 8]);
     (job, second, sequence.word().to_ne_bytes())

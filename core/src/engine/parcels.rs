@@ -8,30 +8,32 @@ use super::request::OutgoingMessage;
 use super::{Bypass, Engine, ProgressError, SentShort, Status, Want};
 use crate::buffer::copy::copy_cached;
 use crate::memory::Memory;
+use crate::shm::ParcelSet;
 use crate::wire::{Corrupt, Key, PARCEL, PIECES_MAX, PacketKind, ParcelHead, ParcelRun};
 
 /// Fewest bytes of a piece, except the last. A shorter one is not worth the line of its mark.
 const PIECE_LEAST: usize = 2048;
 
 impl<M: Memory + Clone> Engine<M> {
-    /// Returns whether messages of `length` bytes to `destination` want the memory of parcels, and
-    /// no answer is known yet.
+    /// Returns parcels for which messages of `length` bytes to `destination` want memory, while no
+    /// answer is known yet.
     ///
-    /// If it returns true, back the range that [`crate::layout::SegmentPlan::parcel_range`] returns
-    /// for (this rank, `destination`), and report the result with [`Engine::parcels_backed`]. Until
-    /// then such messages take other paths.
+    /// Back the range that [`crate::layout::SegmentPlan::parcel_range`] returns for (this rank,
+    /// `destination`) and the set, report the result with [`Engine::parcels_backed`], and ask
+    /// again. Until then such messages take other paths.
     #[inline]
     #[must_use]
-    pub fn wants_parcels(&self, destination: u32, length: usize) -> bool {
-        self.tuning.suits_parcels(length)
-            && self.segment.plan().parcel_bytes() > 0
-            && self.peers.get(destination as usize).is_some_and(|peer| peer.parcels.wants_memory())
+    pub fn wants_parcels(&self, destination: u32, length: usize) -> Option<ParcelSet> {
+        if !self.tuning.suits_parcels(length) {
+            return None;
+        }
+        self.peers.get(destination as usize)?.parcels.wants_memory(length)
     }
 
     /// Takes the answer to [`Engine::wants_parcels`].
-    pub fn parcels_backed(&mut self, destination: u32, backed: bool) {
+    pub fn parcels_backed(&mut self, destination: u32, set: ParcelSet, backed: bool) {
         if let Some(peer) = self.peers.get_mut(destination as usize) {
-            peer.parcels.backed(backed);
+            peer.parcels.backed(set, backed);
         }
     }
 

@@ -6,20 +6,23 @@ use core::ptr::NonNull;
 use super::short_paths::ShortPaths;
 use crate::buffer::copy::{copy_cached, copy_short};
 use crate::layout::Segment;
-use crate::shm::Parcels;
+use crate::shm::{FIRST_PARCELS, ParcelSet, Parcels};
 use crate::sync::{Step, finish_look, reached};
-use crate::wire::{Corrupt, Key, PacketKind, ParcelHead, ParcelRun, Sequence};
+use crate::wire::{Corrupt, Key, PARCEL, PacketKind, ParcelHead, ParcelRun, Sequence};
 
 /// Number of polls for the next piece of a message that its sender is writing. After them the
 /// receive takes the general path, on which other packets come, too.
 const LOOKS_AT_PIECE: u32 = 1000;
 
+/// Longest message, in bytes, that fits what a rank has of the first set at the start.
+const FIRST_MAX: usize = (FIRST_PARCELS / 2) as usize * PARCEL;
+
 /// This rank's view of the parcels of a pair.
 #[derive(Debug)]
 pub(super) struct PeerParcels {
     parcels: Parcels,
-    /// Whether the memory was asked for, or there is none.
-    asked: bool,
+    /// For each set, whether its memory was asked for, or there is none.
+    asked: [bool; 2],
     /// Bytes that have been taken of the parcel which the next packet from the peer names, while
     /// its sender fills it.
     taken: usize,
@@ -36,26 +39,33 @@ pub(super) struct NewBytes {
 
 impl PeerParcels {
     pub(super) fn new(segment: &Segment, rank: u32, peer: u32) -> Self {
-        Self { parcels: segment.parcels(rank, peer), asked: rank == peer, taken: 0 }
+        let parcels = segment.parcels(rank, peer);
+        let asked = ParcelSet::ALL.map(|set| !parcels.has(set));
+        Self { parcels, asked, taken: 0 }
     }
 
     /// Leaves the pair without parcels.
     pub(super) const fn refuse(&mut self) {
-        self.asked = true;
+        self.asked = [true; 2];
     }
 
-    /// Returns whether the memory was not asked for yet.
+    /// Returns a set that a message of `length` bytes wants and whose memory was not asked for yet.
     #[inline]
-    pub(super) const fn wants_memory(&self) -> bool {
-        !self.asked
+    pub(super) const fn wants_memory(&self, length: usize) -> Option<ParcelSet> {
+        match self.asked {
+            [false, _] => Some(ParcelSet::First),
+            [true, false] if length > FIRST_MAX => Some(ParcelSet::Further),
+            _ => None,
+        }
     }
 
-    /// Takes the answer to the request for memory. Only the first one counts.
-    pub(super) const fn backed(&mut self, backed: bool) {
-        if backed && !self.asked {
-            self.parcels.open();
+    /// Takes the answer to the request for the memory of a set. Only the first one counts.
+    pub(super) const fn backed(&mut self, set: ParcelSet, backed: bool) {
+        let asked = &mut self.asked[set as usize];
+        if backed && !*asked {
+            self.parcels.open(set);
         }
-        self.asked = true;
+        *asked = true;
     }
 
     /// Returns whether this rank has parcels for `length` bytes.
@@ -203,10 +213,10 @@ mod tests {
     fn pair(segment: &Segment) -> [PeerParcels; 2] {
         [(0, 1), (1, 0)].map(|(rank, peer)| {
             let mut parcels = PeerParcels::new(segment, rank, peer);
-            assert!(parcels.wants_memory() && !parcels.hold(1));
-            parcels.backed(true);
-            parcels.backed(true);
-            assert!(!parcels.wants_memory() && parcels.hold(1));
+            assert!(parcels.wants_memory(1) == Some(ParcelSet::First) && !parcels.hold(1));
+            parcels.backed(ParcelSet::First, true);
+            parcels.backed(ParcelSet::First, true);
+            assert!(parcels.wants_memory(FIRST_MAX).is_none() && parcels.hold(FIRST_MAX));
             parcels
         })
     }
@@ -239,10 +249,23 @@ mod tests {
     fn only_the_first_answer_about_the_memory_counts() {
         with_segment(2, |segment| {
             let mut parcels = PeerParcels::new(segment, 0, 1);
-            parcels.backed(false);
-            parcels.backed(true);
-            assert!(!parcels.hold(1) && !parcels.wants_memory());
-            assert!(!PeerParcels::new(segment, 0, 0).wants_memory());
+            parcels.backed(ParcelSet::First, false);
+            parcels.backed(ParcelSet::First, true);
+            assert!(!parcels.hold(1) && parcels.wants_memory(1).is_none());
+            assert!(PeerParcels::new(segment, 0, 0).wants_memory(1).is_none());
+        });
+    }
+
+    #[test]
+    fn a_longer_message_wants_the_further_parcels() {
+        with_segment(2, |segment| {
+            let [mut low, _] = pair(segment);
+            assert_eq!(low.wants_memory(FIRST_MAX + 1), Some(ParcelSet::Further));
+            assert!(!low.hold(FIRST_MAX + 1));
+            low.backed(ParcelSet::Further, true);
+            assert!(low.wants_memory(usize::MAX).is_none() && low.hold(FIRST_MAX + 1));
+            low.refuse();
+            assert!(PeerParcels::new(segment, 1, 1).wants_memory(usize::MAX).is_none());
         });
     }
 

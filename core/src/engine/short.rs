@@ -90,7 +90,7 @@ impl<M: Memory + Clone> Engine<M> {
         if self.tuning.suits_parcels(payload.len()) {
             let sent = self.send_parcel(destination, key, payload);
             // The caller has to ask for the memory first.
-            if sent != SentShort::No || self.wants_parcels(destination, payload.len()) {
+            if sent != SentShort::No || self.wants_parcels(destination, payload.len()).is_some() {
                 return Some(sent);
             }
         }

@@ -40,7 +40,7 @@ impl Default for Tuning {
             fastbox_max: 2048,
             eager_max: 12 * 1024,
             stream_max: 16 * 1024,
-            parcel_max: 128 * 1024,
+            parcel_max: 256 * 1024,
             unexpected_max: 4 << 20,
             bypass: true,
             transfer: Transfer::Auto,

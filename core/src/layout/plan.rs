@@ -2,7 +2,9 @@
 
 use super::PlanError;
 use super::{PAGE, PairCounters, RankBlock, RankRecord, SegmentHeader};
-use crate::shm::{BarrierSlot, Cell, Descriptor, FlowWords, GRANULE, GranuleHead, Line, PieceMark};
+use crate::shm::{
+    BarrierSlot, Cell, Descriptor, FlowWords, GRANULE, GranuleHead, Line, ParcelSet, PieceMark,
+};
 use crate::sync::CACHE_LINE;
 use crate::wire::{PARCEL, PARCELS_MAX, PIECES_MAX};
 
@@ -43,7 +45,8 @@ impl SegmentConfig {
     ///
     /// - 64 cells of 16 KiB each per rank, which stay in the first two cache levels of both sides;
     /// - two pages for each pair, with a baton that holds 1 KiB and two fastboxes;
-    /// - 64 KiB of parcels on either side for each pair that exchanges longer messages;
+    /// - 64 KiB of parcels on either side for each pair that exchanges longer messages, and 192 more
+    ///   if they are longer than that;
     /// - for large messages, a copy ring of 1 MiB each way, more than the second cache level;
     /// - room for 4 GiB in each heap.
     #[must_use]
@@ -55,7 +58,7 @@ impl SegmentConfig {
             fastbox_lines: 53,
             baton_lines: 20,
             ring_granules: 256,
-            parcels: 8,
+            parcels: 32,
             heap_bytes: 4 << 30,
         }
     }
@@ -314,15 +317,23 @@ impl SegmentPlan {
         (self.pairs + pair_number(a, b) * self.pair_stride, self.pair_stride)
     }
 
-    /// Returns the offset and length of the parcels that the ranks `a` and `b` share. Memory must
-    /// back them before either rank touches them. They are whole pages, the same for (`b`, `a`),
-    /// and the lower rank initially owns the first half.
+    /// Returns the offset and length of a set of the parcels that the ranks `a` and `b` share.
+    /// Memory must back it before either rank touches it. It consists of whole pages, the same for
+    /// (`b`, `a`), and the lower rank initially owns the first half.
     ///
-    /// First come the marks of each parcel (256 · `parcels` bytes, up to the next page), then the
-    /// parcels (16,384 · `parcels` bytes).
+    /// First come the marks of all parcels (256 · `parcels` bytes, up to the next page), then the
+    /// parcels (16,384 · `parcels` bytes). The marks belong to the first set.
     #[must_use]
-    pub const fn parcel_range(&self, a: u32, b: u32) -> (usize, usize) {
-        (self.parcels + pair_number(a, b) * self.parcel_stride, self.parcel_stride)
+    pub const fn parcel_range(&self, a: u32, b: u32, set: ParcelSet) -> (usize, usize) {
+        let count = self.config.parcels;
+        let (number, of_set) = set.numbers(count);
+        let marks = self.parcel_stride - count as usize * PARCEL;
+        let begin = self.parcels + pair_number(a, b) * self.parcel_stride;
+        let length = of_set as usize * PARCEL;
+        match set {
+            ParcelSet::First => (begin, marks + length),
+            ParcelSet::Further => (begin + marks + number as usize * PARCEL, length),
+        }
     }
 
     /// Returns the offset and length of the copy ring from `source` to `destination`. Memory must
@@ -389,9 +400,11 @@ mod tests {
             assert_eq!(plan.pair_range(0, 0).0, plan.resident_bytes());
             assert_eq!(plan.pair_range(0, ranks - 1), plan.pair_range(ranks - 1, 0));
             let (last, length) = plan.pair_range(ranks - 1, ranks - 1);
-            assert_eq!(last + length, plan.parcel_range(0, 0).0);
-            assert_eq!(plan.parcel_range(0, ranks - 1), plan.parcel_range(ranks - 1, 0));
-            let (last, length) = plan.parcel_range(ranks - 1, ranks - 1);
+            let [first, further] = ParcelSet::ALL.map(|set| plan.parcel_range(0, ranks - 1, set));
+            assert_eq!(last + length, plan.parcel_range(0, 0, ParcelSet::First).0);
+            assert_eq!(first.0 + first.1, further.0);
+            assert_eq!(first, plan.parcel_range(ranks - 1, 0, ParcelSet::First));
+            let (last, length) = plan.parcel_range(ranks - 1, ranks - 1, ParcelSet::Further);
             assert_eq!(last + length, plan.ring_range(0, 0).0);
             let (last, length) = plan.ring_range(ranks - 1, ranks - 1);
             // No rank uses the second ring of its own block.

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::shm::{
     BarrierSlot, Baton, Cell, CellArena, CopyRingPtr, Descriptor, DoorbellPtr, FastboxPtr,
-    FlowWords, Parcels,
+    FlowWords, ParcelSet, Parcels,
 };
 use crate::sync::{AtomicU32, CACHE_LINE};
 use crate::wire::PARCEL;
@@ -274,8 +274,8 @@ impl Segment {
     pub fn parcels(&self, rank: u32, peer: u32) -> Parcels {
         assert!(rank < self.ranks() && peer < self.ranks());
         let count = if rank == peer { 0 } else { self.plan.config().parcels };
-        let (offset, length) = self.plan.parcel_range(rank, peer);
-        let marks = length - count as usize * PARCEL;
+        let (offset, _) = self.plan.parcel_range(rank, peer, ParcelSet::First);
+        let marks = self.plan.parcel_bytes() - self.plan.config().parcels as usize * PARCEL;
         // SAFETY: the plan puts the parcels of each pair inside the mapping, page-aligned, behind
         // their marks.
         unsafe {

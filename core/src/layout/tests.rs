@@ -14,7 +14,7 @@ use crate::lmt::{Rtr, RtrAck, SendCookie};
 use crate::rma::WindowBlock;
 use crate::shm::{
     BarrierSlot, Cell, CellHead, Chunks, Descriptor, ExchangeLine, FlowWords, FreeQueue, Grant,
-    GranuleHead, Line, RecvQueue,
+    GranuleHead, Line, ParcelSet, RecvQueue,
 };
 use crate::sync::CacheLine;
 use crate::wire::{HeaderWord, Key, Offer, PacketKind, ParcelHead, Sequence};
@@ -132,8 +132,8 @@ fn map(text: &mut String, config: SegmentConfig) {
         ("last cell", plan.cell(plan.cells() - 1)),
         ("first pair block", plan.pair_range(0, 0).0),
         ("last pair block", plan.pair_range(last, last).0),
-        ("first parcels", plan.parcel_range(0, 0).0),
-        ("last parcels", plan.parcel_range(last, last).0),
+        ("first parcels", plan.parcel_range(0, 0, ParcelSet::First).0),
+        ("last parcels", plan.parcel_range(last, last, ParcelSet::First).0),
         ("first copy ring", plan.ring_range(0, 0).0),
         ("last copy ring", plan.ring_range(last, last).0),
         ("granules in a copy ring", plan.ring_bytes_offset()),

@@ -6,7 +6,8 @@
 //! that read it last. The answer to a message travels in the parcel that the message came in. Each
 //! line of the parcel then crosses from core to core once per message.
 //!
-//! Each rank of the pair starts with half of the parcels. It fills those with the lowest numbers
+//! The parcels are in two sets, so that a pair without long messages needs memory for the first one
+//! alone. Each rank of the pair starts with half of each set. It fills those with the lowest numbers
 //! first, so that few parcels circulate and they stay in the caches. A packet may name several
 //! consecutive parcels, a *run*. A rank that only sends runs out of parcels, and its messages take
 //! other paths.
@@ -32,6 +33,34 @@ use crate::wire::{
 /// The mark of a piece. It is alone on its cache line, so that the sender takes that line from the
 /// receiver only once.
 pub type PieceMark = CacheLine<AtomicU64>;
+
+/// Parcels of a pair that get their memory together.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum ParcelSet {
+    /// The first [`FIRST_PARCELS`], with the marks of all. Every message in parcels wants them.
+    First,
+    /// The others. Messages that are longer than a rank's half of the first ones want them.
+    Further,
+}
+
+/// Number of parcels in the first set, unless the pair has fewer.
+pub const FIRST_PARCELS: u32 = 8;
+
+impl ParcelSet {
+    /// Both sets.
+    pub const ALL: [Self; 2] = [Self::First, Self::Further];
+
+    /// Returns the number of the first parcel of the set and how many it has, an even number, if
+    /// the pair has `count`.
+    #[must_use]
+    pub const fn numbers(self, count: u32) -> (u32, u32) {
+        let first = if count < FIRST_PARCELS { count } else { FIRST_PARCELS };
+        match self {
+            Self::First => (0, first),
+            Self::Further => (first, count - first),
+        }
+    }
+}
 
 /// One rank's private view of the parcels of a pair.
 #[derive(Debug)]
@@ -69,12 +98,20 @@ impl Parcels {
         Self { marks, first, count, here: 0, higher }
     }
 
-    /// Takes ownership of this rank's first half. Called once, when the parcels are backed by
-    /// memory.
-    pub const fn open(&mut self) {
-        let half = self.count / 2;
-        let mask = (1 << half) - 1;
+    /// Takes ownership of this rank's half of a set. Called once, when the set is backed by memory.
+    ///
+    /// The peer may hand over parcels of a set before: it backed them.
+    pub const fn open(&mut self, set: ParcelSet) {
+        let (first, count) = set.numbers(self.count);
+        let half = count / 2;
+        let mask = ((1 << half) - 1) << first;
         self.here |= if self.higher { mask << half } else { mask };
+    }
+
+    /// Returns whether the pair has parcels of a set.
+    #[must_use]
+    pub const fn has(&self, set: ParcelSet) -> bool {
+        set.numbers(self.count).1 > 0
     }
 
     /// Returns true if a message of `length` bytes fits the parcels that this rank owns.
@@ -205,8 +242,8 @@ mod tests {
     fn a_parcel_has_one_owner_at_a_time() {
         let [mut low, mut high] = pair(4);
         assert_eq!((low.next(1), low.hold(0), low.hold(1)), (None, true, false));
-        low.open();
-        high.open();
+        low.open(ParcelSet::First);
+        high.open(ParcelSet::First);
         assert!(low.hold(2 * PARCEL) && !low.hold(2 * PARCEL + 1));
         let (run, _) = low.next(PARCEL).unwrap();
         low.hand_over(run);
@@ -220,8 +257,8 @@ mod tests {
     #[test]
     fn a_run_is_the_first_that_is_long_enough() {
         let [mut low, mut high] = pair(4);
-        low.open();
-        high.open();
+        low.open(ParcelSet::First);
+        high.open(ParcelSet::First);
         let (run, _) = low.next(PARCEL + 1).unwrap();
         assert_eq!(run, ParcelRun { number: 0, length: PARCEL + 1 });
         low.hand_over(run);
@@ -236,6 +273,26 @@ mod tests {
             ParcelRun { number: 0, length: PARCEL },
             "single"
         );
+    }
+
+    #[test]
+    fn each_rank_begins_with_half_of_each_set() {
+        for count in [0, 2, FIRST_PARCELS, FIRST_PARCELS + 2, PARCELS_MAX] {
+            let [mut low, mut high] = pair(count);
+            let mut all = 0;
+            for set in ParcelSet::ALL {
+                let (first, of_set) = set.numbers(count);
+                assert_eq!(low.has(set), of_set > 0);
+                low.open(set);
+                high.open(set);
+                all += of_set;
+                assert_eq!(low.here & high.here, 0);
+                assert_eq!((low.here | high.here).count_ones(), all, "{count}, {set:?}");
+                assert_eq!(low.here.count_ones(), all / 2);
+                assert_eq!(u64::from(low.here | high.here) + 1, 1 << (first + of_set));
+            }
+            assert_eq!(all, count);
+        }
     }
 
     #[test]
@@ -258,8 +315,8 @@ mod tests {
     #[test]
     fn a_parcel_that_the_peer_does_not_own_is_refused() {
         let [mut low, mut high] = pair(4);
-        low.open();
-        high.open();
+        low.open(ParcelSet::First);
+        high.open(ParcelSet::First);
         let refused = |parcels: &Parcels, number, length| {
             let error = Corrupt::Parcel { found: number, parcels: parcels.count };
             assert_eq!(

@@ -22,6 +22,7 @@ use strait_core::hca::{Access, Hca as _, Region};
 use strait_core::lmt::Transfer;
 use strait_core::ring::{self, Design};
 use strait_core::rndv::Rendezvous;
+use strait_core::shm::ParcelSet;
 use strait_core::wire::StreamHead;
 
 use crate::{Arena, Ledger, shape};
@@ -170,7 +171,9 @@ impl Cluster {
             let mut engine = arenas[node as usize].engine_with(rank, &ledger, tuning());
             for peer in 0..ranks {
                 if peer / per_node == node {
-                    engine.parcels_backed(peer, true);
+                    for set in ParcelSet::ALL {
+                        engine.parcels_backed(peer, set, true);
+                    }
                     engine.ring_backed(peer, true);
                 } else {
                     engine.set_remote(peer).expect("memory");

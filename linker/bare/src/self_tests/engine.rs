@@ -8,6 +8,7 @@ use strait_core::engine::{Engine, Outcome, Owner, Received, RequestId, Sent, Tun
 use strait_core::lmt::{Refused, Transfer};
 use strait_core::matching::{ANY_SOURCE, ANY_TAG, Pattern};
 use strait_core::memory::Memory;
+use strait_core::shm::ParcelSet;
 use strait_core::sync::Ordering::{AcqRel, Acquire, Relaxed};
 use strait_core::sync::{AtomicU64, UnsafeCell};
 use strait_core::wire::Key;
@@ -87,7 +88,9 @@ pub(super) fn engine(party: &Party) -> Result<(), Flaw> {
     let tuning = Tuning { transfer: Transfer::CopyRing, ..Tuning::default() };
     let mut engine = Engine::new(Arena(private), party.segment, party.rank, tuning)
         .map_err(|error| Flaw::Start(error.into()))?;
-    engine.parcels_backed(party.peer(), true);
+    for set in ParcelSet::ALL {
+        engine.parcels_backed(party.peer(), set, true);
+    }
     engine.ring_backed(party.peer(), true);
     let mut rank = BareRank { party, engine, outgoing, incoming };
     for round in 0..ROUNDS {

@@ -37,6 +37,8 @@ use strait_core::layout::{
     HUGE_PAGE, RankBlock, RankRecord, Segment, SegmentConfig, SegmentHeader, SegmentPlan,
 };
 
+use strait_core::shm::ParcelSet;
+
 use crate::nodes::{Nodes, Rank};
 
 /// A segment mapped into this process, unmapped on drop.
@@ -235,14 +237,19 @@ impl SegmentMap {
         self.back(self.segment.plan().pair_range(source, destination))
     }
 
-    /// Reserves the memory of the parcels that `source` shares with `destination`. A second call
-    /// costs a system call and changes nothing.
+    /// Reserves the memory of a set of the parcels that `source` shares with `destination`. A
+    /// second call costs a system call and changes nothing.
     ///
     /// # Errors
     ///
     /// [`SegmentError::NoMemory`]: their messages must then take other paths.
-    pub fn back_parcels(&self, source: u32, destination: u32) -> Result<(), SegmentError> {
-        self.back_at_once(self.segment.plan().parcel_range(source, destination))
+    pub fn back_parcels(
+        &self,
+        source: u32,
+        destination: u32,
+        set: ParcelSet,
+    ) -> Result<(), SegmentError> {
+        self.back_at_once(self.segment.plan().parcel_range(source, destination, set))
     }
 
     /// Reserves the memory of the copy ring from `source` to `destination`. A second call costs a

@@ -55,9 +55,9 @@ impl ProgressContext<'_> {
         if self.engine.may_be_asked(destination, key, data.remaining()) {
             self.progress_first();
         }
-        if self.engine.wants_parcels(destination, data.remaining()) {
-            let backed = self.place.map.back_parcels(self.place.rank, destination).is_ok();
-            self.engine.parcels_backed(destination, backed);
+        while let Some(set) = self.engine.wants_parcels(destination, data.remaining()) {
+            let backed = self.place.map.back_parcels(self.place.rank, destination, set).is_ok();
+            self.engine.parcels_backed(destination, set, backed);
         }
         if self.engine.wants_ring(destination, data.remaining()) {
             let backed = self.place.map.back_ring(self.place.rank, destination).is_ok();
