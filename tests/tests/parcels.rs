@@ -1,8 +1,10 @@
 //! Messages in parcels: which rank holds the parcels, and what happens to messages that find none.
 
+use core::ptr::NonNull;
+
 use strait::boot::SegmentConfig;
 use strait::{Endpoint, World};
-use strait_core::engine::{FailureCause, Fault, Gone, ProgressError, Status};
+use strait_core::engine::{FailureCause, Fault, Gone, ProgressError, Status, Tuning};
 use strait_core::layout::Corrupt;
 use strait_core::shm::{PARCEL, ParcelSet};
 use strait_core::wire::Sequence;
@@ -113,7 +115,7 @@ fn messages_of_all_lengths_keep_their_order_whatever_they_go_in() {
 /// Rank 0 names a parcel of rank 1's own, and a parcel that does not exist.
 #[test]
 fn a_parcel_that_is_not_the_peer_s_is_an_error() {
-    for number in [4_u16, 8, u16::MAX] {
+    for number in [4_u16, 32, u16::MAX] {
         let mut job = Engines::new(SegmentConfig::new(2));
         // The first message goes through a cell, and reports that the fastbox is in use.
         job.send(0, 1, 0, 8);
@@ -177,4 +179,38 @@ fn a_death_while_filling_a_parcel_fails_the_message() {
         job.engines[1].test(id),
         Some(Err(Fault::PeerFailed { rank: 0, sign: FailureCause::Ended }))
     );
+}
+
+/// A clock decides by which stores a rank fills its cells. What it says changes no byte.
+#[test]
+fn messages_in_cells_arrive_whole_by_either_kind_of_stores() {
+    let config = SegmentConfig { parcels: 0, ..SegmentConfig::new(2) };
+    let (mut job, mut timed) = (Engines::tuned(config, Tuning::default()), 0);
+    for round in 0..8 {
+        for tag in 0..60 {
+            let length = 4096 + tag as usize;
+            let data = job.buffer(length);
+            let bytes = payload::of(round * 60 + u64::from(tag), length);
+            // SAFETY: the buffer lives as long as the job, and no engine has it yet.
+            unsafe { { data }.scatter(NonNull::from(bytes.as_slice()).cast(), length) };
+            let due = job.engines[0].is_fill_due(1, length);
+            job.send_from(0, 1, tag, data);
+            if due {
+                timed += 1;
+                job.engines[0].fill_timed(1, if round < 4 { 2000 } else { 100 });
+            }
+        }
+        for tag in 0..60 {
+            let length = 4096 + tag as usize;
+            let buffer = job.buffer(length);
+            job.receive_to(1, 0, tag, buffer);
+            while job.engines[1].progress().unwrap() {}
+            let mut bytes = vec![0; length];
+            // SAFETY: the buffer lives as long as the job, and its receive is complete.
+            unsafe { { buffer }.gather(NonNull::from(bytes.as_mut_slice()).cast(), length) };
+            let wrong = payload::first_difference(round * 60 + u64::from(tag), &bytes);
+            assert_eq!(wrong, None, "{tag} of round {round}");
+        }
+    }
+    assert!((7..=30).contains(&timed), "{timed} messages are timed, seldom while that is slow");
 }

@@ -48,7 +48,8 @@
 //!
 //! Large messages use two more kinds of memory. [`Engine::wants_parcels`] and
 //! [`Engine::wants_ring`] ask for it; [`Engine::parcels_backed`] and [`Engine::ring_backed`]
-//! answer.
+//! answer. [`Engine::time_line`] and [`Engine::is_fill_due`] ask for the time of something, by
+//! which the engine chooses the copies that are fastest where the two cores are.
 //!
 //! # State
 //!
@@ -150,6 +151,7 @@
 mod arrive;
 mod budget;
 mod bypass;
+mod cell_stores;
 mod cells;
 mod copy_ring;
 mod credit_seen;

@@ -2,6 +2,7 @@
 
 use super::Gone;
 use super::budget::Share;
+use super::cell_stores::CellStores;
 use super::eager_flags::EagerFlags;
 use super::gone::PeerEnd;
 use super::large_paths::LargePaths;
@@ -33,6 +34,8 @@ pub(super) struct Peer {
     pub(super) parcels: PeerParcels,
     /// Memory and rings through which large messages go.
     pub(super) large: LargePaths,
+    /// How parts of messages get into cells.
+    pub(super) cell_stores: CellStores,
     /// Sends that wait for cells, oldest first.
     pub(super) waiting: WaitList,
     /// Sends that were offered to the peer and not pulled yet.
@@ -56,6 +59,7 @@ impl Peer {
             stream: None,
             parcels: PeerParcels::new(segment, rank, peer),
             large: LargePaths::default(),
+            cell_stores: CellStores::default(),
             waiting: WaitList::default(),
             offers: Offers::default(),
             pulls: WaitList::default(),
@@ -145,7 +149,7 @@ mod tests {
         with_segment(1, |segment| {
             let mut peer = Peer::beyond(segment, 0);
             assert_eq!((peer.gone(), peer.is_remote()), (Some(Gone::Unreachable), false));
-            assert!(!peer.paths.is_unopened() && !peer.parcels.wants_memory());
+            assert!(!peer.paths.is_unopened() && peer.parcels.wants_memory(1).is_none());
             peer.set_remote(3);
             assert_eq!((peer.gone(), peer.stream()), (None, Some(3)));
             assert!(!peer.paths.is_unopened() && !peer.large.wants_ring());

@@ -324,10 +324,11 @@ impl<M: Memory + Clone> Engine<M> {
                 _ => PacketKind::EagerMore,
             };
             let (key, total) = (message.key, message.total as u64);
+            let stores = self.peers[destination as usize].cell_stores.of_part(length);
             let data = &mut message.data;
             // SAFETY: `put_cell` gives the payload of a cell, which has room for `length` bytes. No
             // user buffer overlaps it.
-            let fill = |to| unsafe { data.gather(to, length) };
+            let fill = |to| unsafe { data.gather_by(stores, to, length) };
             if !self.put_cell(destination, CellPart { kind, key, total, length }, fill)? {
                 return Ok(Pushed::Blocked);
             }

@@ -434,7 +434,8 @@ mod tests {
         let two = SegmentPlan::new(SegmentConfig::new(2)).unwrap();
         assert_eq!(two.bytes_with_active_pairs(0), 2_179_072);
         assert_eq!(two.bytes_with_active_pairs(1) - two.bytes_with_active_pairs(0), 8192);
-        assert_eq!(two.parcel_bytes(), 135_168);
+        let [first, further] = ParcelSet::ALL.map(|set| two.parcel_range(0, 1, set).1);
+        assert_eq!((first, further, two.parcel_bytes()), (139_264, 393_216, 532_480));
         assert_eq!(two.ring_bytes(), 1_069_056);
     }
 

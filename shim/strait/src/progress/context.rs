@@ -69,8 +69,12 @@ impl ProgressContext<'_> {
             // 64 bits of nanoseconds last for over 500 years.
             (begin.elapsed().as_nanos() as u64, came)
         });
+        let fill = self.engine.is_fill_due(destination, data.remaining()).then(Instant::now);
         // SAFETY: the caller guarantees the same (contract of `isend`).
         let sent = unsafe { self.engine.isend_by(mode, destination, key, data, owner) };
+        if let Some(begin) = fill {
+            self.engine.fill_timed(destination, begin.elapsed().as_nanos() as u64);
+        }
         self.serve_wants();
         if self.resources.network.is_some() && matches!(sent, Ok(Sent::Pending(_))) {
             // The next progress call meets and reports an error.

@@ -1,0 +1,170 @@
+//! The stores that fill cells best for one peer: through the caches, or round them.
+//!
+//! A cell that comes back has its lines in the cache of the core that read it. Where this core
+//! shares a cache with that one, cached stores get them at 20 GB/s and more. Elsewhere they get
+//! them one by one, at 2 to 3 GB/s, and non-temporal stores, which fetch no line, are three times
+//! as fast. Which of both holds shows in the time of a fill by cached stores. It may change while a
+//! job runs, so one fill is timed now and then.
+//!
+//! Time is an argument and affects only speed.
+
+use super::Engine;
+use crate::buffer::copy::Stores;
+use crate::lmt::Transfer;
+use crate::memory::Memory;
+
+/// Shortest part of a message, in bytes, for which non-temporal stores are worth their fence.
+pub(super) const STREAMED_CELL_LEAST: usize = 2048;
+
+/// Number of messages between two that are timed, while cached stores are used and while they are
+/// not. In the latter case a message that is timed takes much longer than the others.
+const NEAR_SPACING: u8 = 15;
+const FAR_SPACING: u8 = 63;
+
+/// Nanoseconds for a KiB in which cached stores fill a cell, at most, where the cores share a
+/// cache. The sender's own buffer may come from memory.
+const NEAR_MOST: u64 = 180;
+
+/// Number of the last fills of which the median decides. One disturbed fill says nothing.
+const TIMED: usize = 3;
+
+/// What this rank knows about its stores into cells for one peer.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct CellStores {
+    /// For each of the last fills, whether it took longer than near cores need.
+    slow: [bool; TIMED],
+    /// Messages until one is timed again.
+    untimed: u8,
+    /// Number of fills that were timed, counted up to [`TIMED`].
+    known: u8,
+    /// While a message is timed, the bytes that it has put into cells.
+    filled: Option<usize>,
+}
+
+impl CellStores {
+    /// Counts a message that may take cells, and returns whether it is to be timed.
+    pub(super) const fn is_due(&mut self) -> bool {
+        match self.untimed.checked_sub(1) {
+            Some(untimed) => self.untimed = untimed,
+            None => self.filled = Some(0),
+        }
+        self.filled.is_some()
+    }
+
+    /// Returns the stores for a part of `length` bytes that is about to fill a cell.
+    pub(super) fn of_part(&mut self, length: usize) -> Stores {
+        if let Some(filled) = &mut self.filled {
+            *filled += length;
+            return Stores::Cached;
+        }
+        let streamed = length >= STREAMED_CELL_LEAST && self.is_far();
+        if streamed { Stores::NonTemporal } else { Stores::Cached }
+    }
+
+    /// Takes the nanoseconds that the message took for which [`CellStores::is_due`] returned true.
+    /// They do not count if it took other paths.
+    pub(super) fn timed(&mut self, nanoseconds: u64) {
+        let Some(filled) = self.filled.take().filter(|filled| *filled > 0) else {
+            self.untimed = NEAR_SPACING;
+            return;
+        };
+        self.slow.rotate_right(1);
+        self.slow[0] = nanoseconds.saturating_mul(1024) / filled as u64 > NEAR_MOST;
+        self.known = (self.known + 1).min(TIMED as u8);
+        self.untimed = match (usize::from(self.known) < TIMED, self.is_far()) {
+            (true, _) => 0,
+            (false, false) => NEAR_SPACING,
+            (false, true) => FAR_SPACING,
+        };
+    }
+
+    /// Returns whether most of the last fills were slow.
+    fn is_far(&self) -> bool {
+        self.slow.iter().filter(|slow| **slow).count() > TIMED / 2
+    }
+}
+
+impl<M: Memory + Clone> Engine<M> {
+    /// Returns whether to measure the time that [`Engine::isend`] takes for a message of `length`
+    /// bytes to `destination`, which is about to be sent. If so, report it with
+    /// [`Engine::fill_timed`]. A rank that never does so sends as fast as it can between cores that
+    /// share a cache.
+    #[inline]
+    pub fn is_fill_due(&mut self, destination: u32, length: usize) -> bool {
+        if length < STREAMED_CELL_LEAST
+            || length > self.tuning.eager_max
+            || self.tuning.transfer != Transfer::Auto
+        {
+            return false;
+        }
+        let in_parcels = self.tuning.suits_parcels(length);
+        let Some(peer) = self.peers.get_mut(destination as usize) else { return false };
+        !(in_parcels && peer.parcels.hold(length)) && peer.cell_stores.is_due()
+    }
+
+    /// Takes the nanoseconds of a send that [`Engine::is_fill_due`] asked for.
+    pub fn fill_timed(&mut self, destination: u32, nanoseconds: u64) {
+        if let Some(peer) = self.peers.get_mut(destination as usize) {
+            peer.cell_stores.timed(nanoseconds);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LENGTH: usize = 4096;
+
+    /// Times of 4 KiB by cached stores, in nanoseconds.
+    const NEAR: u64 = 250;
+    const FAR: u64 = 1600;
+
+    /// Sends `messages` messages that each take `nanoseconds` when they are timed. Returns how many
+    /// were timed.
+    fn send(stores: &mut CellStores, messages: usize, nanoseconds: u64) -> usize {
+        let message = |_: &usize| {
+            let due = stores.is_due();
+            assert!(!due || stores.of_part(LENGTH) == Stores::Cached);
+            if due {
+                stores.timed(nanoseconds);
+            }
+            due
+        };
+        (0..messages).filter(message).count()
+    }
+
+    #[test]
+    fn two_slow_fills_of_three_let_long_parts_go_round_the_caches() {
+        let mut stores = CellStores::default();
+        for (nanoseconds, streamed) in [(FAR, false), (NEAR, false), (FAR, true)] {
+            assert_eq!(send(&mut stores, 1, nanoseconds), 1);
+            assert_eq!(stores.of_part(LENGTH) == Stores::NonTemporal, streamed);
+        }
+        assert_eq!(stores.of_part(STREAMED_CELL_LEAST - 1), Stores::Cached);
+    }
+
+    #[test]
+    fn a_message_is_timed_now_and_then_and_less_often_where_that_costs_more() {
+        let [mut near, mut far] = [CellStores::default(); 2];
+        assert_eq!(send(&mut near, TIMED + 2 * usize::from(NEAR_SPACING + 1), NEAR), TIMED + 2);
+        assert_eq!(send(&mut far, TIMED + 2 * usize::from(FAR_SPACING + 1), FAR), TIMED + 2);
+        send(&mut far, 4 * usize::from(FAR_SPACING + 1), NEAR);
+        assert_eq!(far.of_part(LENGTH), Stores::Cached, "the cores have moved");
+    }
+
+    #[test]
+    fn a_message_that_took_no_cell_says_nothing() {
+        let mut stores = CellStores::default();
+        for _ in 0..5 {
+            assert!(stores.is_due());
+            stores.timed(FAR);
+            for _ in 0..NEAR_SPACING {
+                assert!(!stores.is_due(), "the next ones may take no cell either");
+            }
+        }
+        assert_eq!(stores.of_part(LENGTH), Stores::Cached);
+        stores.timed(FAR);
+        assert_eq!(stores.of_part(LENGTH), Stores::Cached, "nobody asked");
+    }
+}
