@@ -1,6 +1,7 @@
 //! Tests of `strait figures` and of the kernels that it measures.
 
 use serde_json::Value;
+use strait::Rendezvous;
 
 use crate::program::strait;
 
@@ -102,4 +103,21 @@ fn kernels_state_the_numbers_of_ranks_that_they_take() {
     let ended = strait(&["bench", "npb", "--kernel=radix,is", "-n6"]);
     assert_eq!(ended.code, Some(1));
     assert!(ended.stderr.contains("IS takes a power of two"), "{}", ended.stderr);
+}
+
+/// Compares the settings in one run. RADIX has messages that are announced.
+#[test]
+fn settings_are_compared_in_one_run() {
+    let words = ["bench", "npb", "--kernel=radix", "--every-setting", "--nodes=2", "--samples=1"];
+    let rows = strait(&[&words[..], &["--json"]].concat()).rows();
+    for (what, setting) in
+        ["run", "waits"].iter().flat_map(|what| Rendezvous::ALL.map(|setting| (what, setting)))
+    {
+        let variant = format!("RADIX.S, {what}, {}", setting.name());
+        for metric in ["time", "ratio"] {
+            let is_it = |row: &&Value| row["metric"] == metric && row["variant"] == variant[..];
+            let expected = metric == "time" || setting != Rendezvous::Plain;
+            assert_eq!(rows.iter().any(|row| is_it(&row)), expected, "{variant}: {rows:?}");
+        }
+    }
 }

@@ -19,40 +19,25 @@ mod peers;
 mod pencil;
 mod radix;
 mod random;
+mod run;
+mod settings;
 
 use core::error::Error;
 use core::time::Duration;
 use std::ffi::OsString;
-use std::time::Instant;
 
 use clap::Args;
-use strait::{Op, Rendezvous};
+use strait::Rendezvous;
 use strait_core::ring::Design;
 
 use super::benchmark::{BenchGroup, Benchmark, entry};
 use super::options::Common;
+use super::p2p::rendezvous::options;
 use crate::measure::report::{Report, Row};
 use crate::measure::stage::BenchStage;
 use crate::measure::stats::{SampleSummary, time};
 use kernel::{KernelOutcome, NpbClass, NpbKernel};
-use peers::{Peers, Traffic};
-
-/// Runs a kernel with all ranks. Every rank returns the same outcome.
-fn run(
-    kernel: NpbKernel,
-    peers: &Peers<'_>,
-    class: NpbClass,
-) -> Result<KernelOutcome, strait::Error> {
-    match kernel {
-        NpbKernel::Is => is::run(peers, class),
-        NpbKernel::Cg => cg::run(peers, class),
-        NpbKernel::Mg => mg::run(peers, class),
-        NpbKernel::Ep => ep::run(peers, class),
-        NpbKernel::Lu => lu::run(peers, class),
-        NpbKernel::Bt => bt::run(peers, class),
-        NpbKernel::Radix => radix::run(peers, class),
-    }
-}
+use run::KernelRun;
 
 /// The bench of this folder.
 pub(super) const GROUP: BenchGroup = BenchGroup {
@@ -77,6 +62,9 @@ pub(crate) struct NpbBench {
     /// Side that begins a large message [default: STRAIT_RENDEZVOUS]
     #[arg(long, value_name = "SETTING", value_parser = parse_rendezvous)]
     rendezvous: Option<Rendezvous>,
+    /// Run each kernel under every setting in turn, and compare the times and the waits
+    #[arg(long, conflicts_with = "rendezvous")]
+    every_setting: bool,
     #[command(flatten)]
     common: Common,
 }
@@ -100,7 +88,11 @@ impl Benchmark for NpbBench {
         let ring = self.ring.map(|design| ("STRAIT_RING", design.name()));
         let rendezvous = self.rendezvous.map(|setting| ("STRAIT_RENDEZVOUS", setting.name()));
         let set = ring.into_iter().chain(rendezvous);
-        set.map(|(name, value)| (name.into(), value.into())).collect()
+        let set = set.map(|(name, value)| (name.into(), value.into()));
+        match self.every_setting {
+            true => set.chain(options::environment(self.common.ranks)).collect(),
+            false => set.collect(),
+        }
     }
 
     fn steps(&self, stage: &BenchStage<'_>) -> Result<usize, Box<dyn Error>> {
@@ -112,18 +104,24 @@ impl Benchmark for NpbBench {
     }
 
     fn run(&self, stage: &BenchStage<'_>, report: &mut Report) -> Result<(), Box<dyn Error>> {
+        if self.every_setting {
+            return settings::compare(stage, report, self.common.effort(), &self.problems());
+        }
         report.columns(&["kernel", "time", "waits", "messages", "result", "expected"]);
-        for kernel in &self.kernel {
-            for class in &self.class {
-                self.one(stage, report, *kernel, *class)?;
-                report.step();
-            }
+        for (kernel, class) in self.problems() {
+            self.one(stage, report, kernel, class)?;
+            report.step();
         }
         Ok(())
     }
 }
 
 impl NpbBench {
+    fn problems(&self) -> Vec<(NpbKernel, NpbClass)> {
+        let classes = |kernel| self.class.iter().map(move |class| (kernel, *class));
+        self.kernel.iter().flat_map(|kernel| classes(*kernel)).collect()
+    }
+
     /// Runs a kernel until its time is over, at least once.
     fn one(
         &self,
@@ -135,10 +133,7 @@ impl NpbBench {
         let effort = self.common.effort();
         let (mut runs, mut spent) = (Vec::new(), Duration::ZERO);
         loop {
-            let (run, outcome) = KernelRun::measure(stage, kernel, class)?;
-            if !outcome.is_verified() {
-                return Err(format!("{kernel}.{class}: {outcome}").into());
-            }
+            let (run, outcome) = KernelRun::measure(stage, stage.endpoint, kernel, class)?;
             runs.push(run);
             spent += Duration::from_nanos(run.time_ns as u64);
             if runs.len() >= effort.samples || spent >= effort.limit {
@@ -146,42 +141,6 @@ impl NpbBench {
                 return tell(report, name, &runs, outcome);
             }
         }
-    }
-}
-
-/// A run of a kernel, of which every rank has the same numbers.
-#[derive(Clone, Copy, Debug)]
-struct KernelRun {
-    /// The time of the slowest rank.
-    time_ns: f64,
-    /// The average time of a rank in calls that wait.
-    waited_ns: f64,
-    /// Messages of all ranks, without those of collective operations.
-    messages: f64,
-}
-
-impl KernelRun {
-    fn measure(
-        stage: &BenchStage<'_>,
-        kernel: NpbKernel,
-        class: NpbClass,
-    ) -> Result<(Self, KernelOutcome), Box<dyn Error>> {
-        let peers = Peers::new(stage.endpoint);
-        stage.barrier()?;
-        let start = Instant::now();
-        let outcome = run(kernel, &peers, class)?;
-        let mut slowest = [start.elapsed().as_nanos() as f64];
-        let Traffic { messages, waited_ns } = peers.traffic();
-        let mut sums = [waited_ns, messages as f64];
-        stage.endpoint.allreduce(&mut slowest, Op::Max)?;
-        stage.endpoint.allreduce(&mut sums, Op::Sum)?;
-        let [waited_ns, messages] = sums;
-        let waited_ns = waited_ns / f64::from(stage.ranks());
-        Ok((Self { time_ns: slowest[0], waited_ns, messages }, outcome))
-    }
-
-    const fn values(&self) -> [f64; 3] {
-        [self.time_ns, self.waited_ns, self.messages]
     }
 }
 
@@ -195,7 +154,8 @@ fn tell(
     let mut cells = vec![name.clone()];
     let metrics = [("time", "ns"), ("waits", "ns"), ("messages", "messages")];
     for (number, (metric, unit)) in metrics.into_iter().enumerate() {
-        let samples: Vec<f64> = runs.iter().map(|run| run.values()[number]).collect();
+        let value = |run: &KernelRun| [run.time_ns, run.waited_ns, run.messages][number];
+        let samples: Vec<f64> = runs.iter().map(value).collect();
         let Some(summary) = SampleSummary::of_costs(&samples) else { continue };
         report.row(Row::new("npb", 0, metric, unit, summary).of_variant(name.clone()))?;
         let is_time = unit == "ns";
@@ -204,38 +164,4 @@ fn tell(
     cells.extend(outcome.texts());
     report.line(cells);
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use strait::World;
-
-    use super::*;
-
-    /// Runs a kernel with each of these numbers of ranks.
-    fn verify(kernel: NpbKernel, ranks: &[u32]) {
-        for &ranks in ranks {
-            let outcomes = World::run_in_process(ranks, |world| {
-                run(kernel, &Peers::new(world.endpoint()), NpbClass::S)
-            });
-            for outcome in outcomes.unwrap() {
-                assert!(outcome.is_verified(), "{kernel}, {ranks} ranks: {outcome}");
-            }
-        }
-    }
-
-    #[test]
-    fn lu_is_verified_with_any_number_of_ranks() {
-        verify(NpbKernel::Lu, &[1, 3, 4, 7]);
-    }
-
-    #[test]
-    fn bt_is_verified_with_any_number_of_ranks() {
-        verify(NpbKernel::Bt, &[1, 3, 4, 7]);
-    }
-
-    #[test]
-    fn radix_is_verified_with_any_number_of_ranks() {
-        verify(NpbKernel::Radix, &[1, 2, 3, 4]);
-    }
 }
