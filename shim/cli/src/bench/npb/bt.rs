@@ -11,7 +11,7 @@ use super::flow::{self, Motion, State};
 use super::kernel::{KernelOutcome, NpbClass};
 use super::matrix::{self, Matrix};
 use super::peers::Peers;
-use super::pencil::{Field, Pencil, Side};
+use super::pencil::{FaceSource, Field, Pencil, Side};
 
 /// Batches of the lines along an axis.
 const BATCHES: usize = 4;
@@ -99,7 +99,7 @@ impl Bt<'_> {
         let forcing = self.pencil.rates(&exact);
         let mut u = self.pencil.first_guess();
         for _ in 0..self.problem.steps {
-            let mut change = self.residual(&mut u, &forcing)?;
+            let mut change = self.pencil.residual(&mut u, &forcing, FaceSource::Neighbour)?;
             let dt = self.problem.dt;
             change.iter_mut().for_each(|state| *state = state.map(|value| dt * value));
             for axis in 0..3 {
@@ -110,19 +110,12 @@ impl Bt<'_> {
                 flow::add(&mut u[at], 1.0, &change[at]);
             }
         }
-        let residual = self.residual(&mut u, &forcing)?;
+        let residual = self.pencil.residual(&mut u, &forcing, FaceSource::Neighbour)?;
         let mut sums = [0.0; 10];
         sums[..5].copy_from_slice(&self.pencil.squares(|at| residual[at]));
         let difference = |at: usize| core::array::from_fn(|m| u[at][m] - exact[at][m]);
         sums[5..].copy_from_slice(&self.pencil.squares(difference));
         Ok(sums)
-    }
-
-    fn residual(&self, u: &mut Field, forcing: &Field) -> Result<Field, Error> {
-        self.pencil.share(u, false)?;
-        let mut rates = self.pencil.rates(u);
-        rates.iter_mut().zip(forcing).for_each(|(rate, forcing)| flow::add(rate, -1.0, forcing));
-        Ok(rates)
     }
 
     /// Solves the systems of all lines along an axis.
@@ -148,8 +141,7 @@ impl Bt<'_> {
         mut act: impl FnMut(usize, &mut [f64]),
     ) -> Result<(), Error> {
         let peers = self.pencil.peers();
-        let to = if from == Side::Before { Side::After } else { Side::Before };
-        let (from, to) = (self.pencil.neighbour(axis, from), self.pencil.neighbour(axis, to));
+        let [from, to] = [from, from.opposite()].map(|side| self.pencil.neighbour(axis, side));
         let lines = self.pencil.lines(axis);
         let batches: Vec<&[usize]> = lines.chunks(lines.len().div_ceil(BATCHES).max(1)).collect();
         let post = |batch: Option<&&[usize]>| {

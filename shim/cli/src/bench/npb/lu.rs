@@ -10,10 +10,13 @@ use strait::Error;
 use super::flow::{self, Motion, State};
 use super::kernel::{KernelOutcome, NpbClass};
 use super::peers::Peers;
-use super::pencil::{self, Field, Pencil, Region, Side};
+use super::pencil::{self, FaceSource, Field, Pencil, Region, Side};
 
 /// The factor of over-relaxation.
 const OMEGA: f64 = 1.2;
+
+/// Faces come from any source, as in NPB's LU ([SpecRndv09] figure 18).
+const FACES_FROM: FaceSource = FaceSource::Any;
 
 /// The tag of a plane's edges.
 const TAG: u32 = 6;
@@ -97,7 +100,7 @@ impl Lu<'_> {
         let exact = self.pencil.exact();
         let forcing = self.pencil.rates(&exact);
         let mut u = self.pencil.first_guess();
-        let mut residual = self.residual(&mut u, &forcing)?;
+        let mut residual = self.pencil.residual(&mut u, &forcing, FACES_FROM)?;
         let scale = 1.0 / (OMEGA * (2.0 - OMEGA));
         for _ in 0..self.problem.steps {
             let dt = self.problem.dt;
@@ -108,7 +111,7 @@ impl Lu<'_> {
                 let at = self.pencil.at(point);
                 flow::add(&mut u[at], scale, &residual[at]);
             }
-            residual = self.residual(&mut u, &forcing)?;
+            residual = self.pencil.residual(&mut u, &forcing, FACES_FROM)?;
         }
         let mut sums = [0.0; 11];
         sums[..5].copy_from_slice(&self.pencil.squares(|at| residual[at]));
@@ -116,14 +119,6 @@ impl Lu<'_> {
         sums[5..10].copy_from_slice(&self.pencil.squares(difference));
         sums[10] = self.surface(&u);
         Ok(sums)
-    }
-
-    fn residual(&self, u: &mut Field, forcing: &Field) -> Result<Field, Error> {
-        // NPB's LU receives these faces from any source, too.
-        self.pencil.share(u, true)?;
-        let mut rates = self.pencil.rates(u);
-        rates.iter_mut().zip(forcing).for_each(|(rate, forcing)| flow::add(rate, -1.0, forcing));
-        Ok(rates)
     }
 
     /// Solves with the lower triangle from the first point on, `from` being the side before, or
@@ -199,9 +194,8 @@ impl Lu<'_> {
     }
 
     fn send_edges(&self, v: &Field, z: usize, from: Side) -> Result<(), Error> {
-        let to = if from == Side::Before { Side::After } else { Side::Before };
         for axis in 0..2 {
-            let Some(peer) = self.pencil.neighbour(axis, to) else { continue };
+            let Some(peer) = self.pencil.neighbour(axis, from.opposite()) else { continue };
             let inner = self.pencil.inner(axis);
             let last = if from == Side::Before { inner.end - 1 } else { inner.start };
             let out = self.pencil.pack(v, &self.edge(axis, last, z));

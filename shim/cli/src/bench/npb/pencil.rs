@@ -30,6 +30,22 @@ pub(super) enum Side {
     After,
 }
 
+impl Side {
+    pub(super) const fn opposite(self) -> Self {
+        match self {
+            Self::Before => Self::After,
+            Self::After => Self::Before,
+        }
+    }
+}
+
+/// The source that receives of faces name.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum FaceSource {
+    Any,
+    Neighbour,
+}
+
 /// The points of a rank. It counts them along each axis from the begin of its halo.
 #[derive(Debug)]
 pub(super) struct Pencil<'a> {
@@ -160,6 +176,19 @@ impl<'a> Pencil<'a> {
         field
     }
 
+    /// Brings the halo of `u` up to date, and returns its rates of change less `forcing`.
+    pub(super) fn residual(
+        &self,
+        u: &mut Field,
+        forcing: &Field,
+        source: FaceSource,
+    ) -> Result<Field, Error> {
+        self.share(u, source)?;
+        let mut rates = self.rates(u);
+        rates.iter_mut().zip(forcing).for_each(|(rate, forcing)| flow::add(rate, -1.0, forcing));
+        Ok(rates)
+    }
+
     /// Returns the rates of change of a field. Its halo must be up to date.
     pub(super) fn rates(&self, u: &Field) -> Field {
         let mut rates = self.field();
@@ -195,7 +224,7 @@ impl<'a> Pencil<'a> {
     }
 
     /// Brings the halo of a field up to date. All ranks with a pencil call it.
-    pub(super) fn share(&self, field: &mut Field, from_any: bool) -> Result<(), Error> {
+    fn share(&self, field: &mut Field, source: FaceSource) -> Result<(), Error> {
         for (axis, tags) in TAGS.into_iter().enumerate() {
             let own = HALO..HALO + self.own[axis].len();
             let (mut receives, mut sends) = (Vec::new(), Vec::new());
@@ -206,7 +235,10 @@ impl<'a> Pencil<'a> {
                     Side::After => own.end..own.end + HALO,
                 };
                 let region = self.layers(axis, halo);
-                let source = if from_any { Source::Any } else { Source::Rank(peer as u32) };
+                let source = match source {
+                    FaceSource::Any => Source::Any,
+                    FaceSource::Neighbour => Source::Rank(peer as u32),
+                };
                 let receive = self.peers.start_recv(numbers(&region), source, tag)?;
                 receives.push((region, receive));
             }
