@@ -90,7 +90,7 @@ impl KernelOutcome {
 
     /// Returns both values as text.
     pub(super) fn texts(&self) -> [String; 2] {
-        let digits = if self.tolerance == 0.0 { 0 } else { 12 };
+        let digits = if self.tolerance == 0.0 { 0 } else { 10 };
         [self.found, self.expected].map(|value| match digits {
             0 => format!("{value}"),
             _ => format!("{value:.digits$e}"),
