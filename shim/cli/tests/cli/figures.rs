@@ -1,6 +1,7 @@
 //! Tests of `strait figures` and of the kernels that it measures.
 
 use serde_json::Value;
+use strait::Rendezvous;
 
 use crate::program::strait;
 
@@ -53,27 +54,70 @@ fn unknown_figures_are_refused() {
     assert!(ended.stderr.contains("docs/papers.md"), "{}", ended.stderr);
 }
 
-/// Runs kernels over every ring design and setting of the rendezvous. The bench fails if a result
-/// is not NPB's.
-#[test]
-fn kernels_are_verified_over_every_design_and_setting() {
-    let between = |name: &str, value: &str| {
-        let kernels = ["bench", "npb", "--kernel=is,mg", "--nodes=2", "--samples=1", "--json"];
-        let rows = strait(&[&kernels[..], &[name, value]].concat()).rows();
-        assert_eq!(rows.iter().filter(|row| row["bench"] == "npb").count(), 2, "{rows:?}");
-    };
+/// Runs kernels. The bench fails if a result is wrong.
+fn run_kernels(kernels: &str, words: &[&str]) {
+    let kernel = format!("--kernel={kernels}");
+    let bench = ["bench", "npb", &kernel, "--samples=1", "--json"];
+    let rows = strait(&[&bench[..], words].concat()).rows();
+    for metric in ["time", "waits", "messages"] {
+        let is_it = |row: &&Value| row["bench"] == "npb" && row["metric"] == metric;
+        let found = rows.iter().filter(is_it).count();
+        assert_eq!(found, kernels.split(',').count(), "{metric}: {rows:?}");
+    }
+}
+
+/// Runs kernels between nodes over every ring design and setting of the rendezvous.
+fn run_over_every_design_and_setting(kernels: &str) {
     for design in ["basic", "piggyback", "pipeline", "zero_copy", "rendezvous_write"] {
-        between("--ring", design);
+        run_kernels(kernels, &["--nodes=2", "--ring", design]);
     }
     for setting in ["plain", "speculative", "adaptive"] {
-        between("--rendezvous", setting);
+        run_kernels(kernels, &["--nodes=2", "--rendezvous", setting]);
     }
+}
+
+#[test]
+fn sorts_and_multigrid_are_verified_over_every_design_and_setting() {
+    run_over_every_design_and_setting("is,mg,radix");
+}
+
+#[test]
+fn the_wavefront_is_verified_over_every_design_and_setting() {
+    run_over_every_design_and_setting("lu");
+}
+
+#[test]
+fn block_systems_are_verified_over_every_design_and_setting() {
+    run_over_every_design_and_setting("bt");
 }
 
 /// Runs on the node, with more ranks than MG has parts.
 #[test]
 fn kernels_take_more_ranks() {
-    let words = ["bench", "npb", "--kernel=is,mg", "-n4", "--samples=1", "--json"];
-    let rows = strait(&words).rows();
-    assert_eq!(rows.iter().filter(|row| row["bench"] == "npb").count(), 2, "{rows:?}");
+    run_kernels("is,mg,lu,radix", &["-n4"]);
+}
+
+#[test]
+fn kernels_state_the_numbers_of_ranks_that_they_take() {
+    run_kernels("radix", &["-n6"]);
+    let ended = strait(&["bench", "npb", "--kernel=radix,is", "-n6"]);
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.stderr.contains("IS takes a power of two"), "{}", ended.stderr);
+}
+
+/// Compares the settings in one run. RADIX has messages that are announced.
+#[test]
+fn settings_are_compared_in_one_run() {
+    let words = ["bench", "npb", "--kernel=radix", "--every-setting", "--nodes=2", "--samples=1"];
+    let rows = strait(&[&words[..], &["--json"]].concat()).rows();
+    for (what, setting) in
+        ["run", "waits"].iter().flat_map(|what| Rendezvous::ALL.map(|setting| (what, setting)))
+    {
+        let variant = format!("RADIX.S, {what}, {}", setting.name());
+        for metric in ["time", "ratio"] {
+            let is_it = |row: &&Value| row["metric"] == metric && row["variant"] == variant[..];
+            let expected = metric == "time" || setting != Rendezvous::Plain;
+            assert_eq!(rows.iter().any(|row| is_it(&row)), expected, "{variant}: {rows:?}");
+        }
+    }
 }

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use strait::Error;
 
-use super::kernel::{KernelOutcome, NpbClass, Peers};
+use super::kernel::{KernelOutcome, NpbClass};
+use super::peers::Peers;
 use super::random::{NpbRandom, SEED};
 
 /// Steps of conjugate gradients in an iteration.

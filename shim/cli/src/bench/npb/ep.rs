@@ -2,7 +2,8 @@
 
 use strait::Error;
 
-use super::kernel::{KernelOutcome, NpbClass, Peers};
+use super::kernel::{KernelOutcome, NpbClass};
+use super::peers::Peers;
 use super::random::NpbRandom;
 
 /// Pairs of a batch, as a power of two.
@@ -34,8 +35,5 @@ pub(super) fn run(peers: &Peers<'_>, class: NpbClass) -> Result<KernelOutcome, E
         }
     }
     peers.sum(&mut sums)?;
-    // Both sums count: the worse of the two is the outcome.
-    let outcomes =
-        [0, 1].map(|at| KernelOutcome { found: sums[at], expected: expected[at], tolerance: 1e-8 });
-    Ok(outcomes.into_iter().find(|outcome| !outcome.is_verified()).unwrap_or(outcomes[0]))
+    Ok(KernelOutcome::of_all(sums.into_iter().zip(expected), 1e-8))
 }

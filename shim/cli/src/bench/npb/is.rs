@@ -2,7 +2,8 @@
 
 use strait::Error;
 
-use super::kernel::{KernelOutcome, NpbClass, Peers};
+use super::kernel::{KernelOutcome, NpbClass};
+use super::peers::Peers;
 use super::random::{NpbRandom, SEED};
 
 /// Number of times that the keys are ranked.
@@ -60,7 +61,8 @@ pub(super) fn run(peers: &Peers<'_>, class: NpbClass) -> Result<KernelOutcome, E
         };
         passed += expected.zip(places).filter(|pair| matches(*pair)).count();
     }
-    passed += usize::from(is_sorted(peers, &mut sorted, total)?);
+    sorted.sort_unstable();
+    passed += usize::from(peers.are_sorted(&sorted, total)?);
     let expected = (5 * ITERATIONS + 1) as f64;
     Ok(KernelOutcome { found: passed as f64, expected, tolerance: 0.0 })
 }
@@ -134,19 +136,4 @@ impl IsProblem {
         }
         Ok(all)
     }
-}
-
-/// Sorts this rank's keys, and returns whether all keys of all ranks are there, in order.
-fn is_sorted(peers: &Peers<'_>, keys: &mut [u32], total: usize) -> Result<bool, Error> {
-    keys.sort_unstable();
-    // The bounds of each rank's keys, and their number.
-    let mut all = vec![0.0; 2 * peers.count() + 1];
-    if let [first, ..] = keys {
-        all[2 * peers.rank()] = f64::from(*first);
-        all[2 * peers.rank() + 1] = keys.last().map_or(0.0, |last| f64::from(*last));
-    }
-    all[2 * peers.count()] = keys.len() as f64;
-    peers.sum(&mut all)?;
-    let (count, bounds) = all.split_last().map_or((0.0, &[][..]), |(count, rest)| (*count, rest));
-    Ok(bounds.is_sorted() && count as usize == total)
 }

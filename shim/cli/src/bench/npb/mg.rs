@@ -3,7 +3,8 @@
 
 use strait::Error;
 
-use super::kernel::{KernelOutcome, NpbClass, Peers};
+use super::kernel::{KernelOutcome, NpbClass};
+use super::peers::Peers;
 use super::random::{NpbRandom, SEED};
 
 /// Ranks that have a part of the cube.

@@ -8,7 +8,7 @@ mod halo;
 pub(crate) mod latency;
 mod one_copy;
 mod rate;
-mod rendezvous;
+pub(super) mod rendezvous;
 
 use super::benchmark::{BenchGroup, entry};
 use bandwidth::BandwidthBench;

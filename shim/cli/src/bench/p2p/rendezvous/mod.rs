@@ -6,12 +6,12 @@ mod device;
 mod exchange;
 mod kernels;
 mod message;
-mod options;
+pub(in crate::bench) mod options;
 mod overhead;
 mod overlap;
 mod progress;
-mod rtrs;
-mod setting;
+pub(in crate::bench) mod rtrs;
+pub(in crate::bench) mod setting;
 mod work;
 
 pub(super) use exchange::ExchangeBench;

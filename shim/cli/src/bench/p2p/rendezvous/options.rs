@@ -34,7 +34,7 @@ impl RendezvousOptions {
 ///
 /// Where the device's threads share the processors of ranks, the device is slower. The share of a
 /// message's time that its threads take from the processors is then smaller.
-pub(super) fn environment(ranks: u32) -> Vec<(OsString, OsString)> {
+pub(in crate::bench) fn environment(ranks: u32) -> Vec<(OsString, OsString)> {
     let cards = TimeModel::INFINIBAND_2004;
     let shared = topology::allowed_cpu_count() < 2 * ranks as usize;
     let model = if shared { cards.slower(SLOWER) } else { cards };

@@ -12,7 +12,7 @@ use crate::measure::stats::SampleSummary;
 
 /// The RTRs of all ranks in one sample.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct RtrCounts {
+pub(in crate::bench) struct RtrCounts {
     sent: f64,
     heard: f64,
     used: f64,
@@ -20,7 +20,7 @@ pub(super) struct RtrCounts {
 
 impl RtrCounts {
     /// Counts RTRs while `once` measures.
-    pub(super) fn during<F>(
+    pub(in crate::bench) fn during<F>(
         stage: &BenchStage<'_>,
         once: impl FnOnce() -> Result<F, Box<dyn Error>>,
     ) -> Result<(F, Self), Box<dyn Error>> {
@@ -44,13 +44,13 @@ impl RtrCounts {
 }
 
 /// Returns the columns of [`tell`]: one for each setting with RTRs.
-pub(super) fn columns() -> Vec<String> {
+pub(in crate::bench) fn columns() -> Vec<String> {
     setting::ALL[1..].iter().map(|setting| format!("RTRs used, {}", setting.name())).collect()
 }
 
 /// Reports the counts of each setting in RTRs of an iteration. `row` makes each row from setting,
 /// metric, unit and figures. Returns the cells under [`columns`].
-pub(super) fn tell(
+pub(in crate::bench) fn tell(
     report: &Report,
     samples: &[Vec<RtrCounts>],
     iterations: u64,

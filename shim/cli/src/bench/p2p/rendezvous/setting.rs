@@ -12,7 +12,7 @@ use crate::measure::stats::{SampleSummary, time};
 const CONTEXT: u32 = 1000;
 
 /// All settings. The first is the reference for the others.
-pub(super) const ALL: [Rendezvous; 3] = Rendezvous::ALL;
+pub(in crate::bench) const ALL: [Rendezvous; 3] = Rendezvous::ALL;
 
 const _: () = assert!(matches!(ALL[0], Rendezvous::Plain));
 
@@ -24,7 +24,7 @@ pub(super) const FORCED: &str = "cma_shared";
 /// rank. Returns the endpoint of the measurement `number`.
 ///
 /// The library's estimates from these messages apply to this setting and this measurement alone.
-pub(super) fn endpoint<'world>(
+pub(in crate::bench) fn endpoint<'world>(
     stage: &BenchStage<'world>,
     setting: usize,
     number: u32,
@@ -43,7 +43,7 @@ pub(super) fn endpoint<'world>(
 }
 
 /// Returns the columns of [`compare`]: a time for each setting, and its difference from the first.
-pub(super) fn columns() -> Vec<&'static str> {
+pub(in crate::bench) fn columns() -> Vec<&'static str> {
     let changes = [&[][..], &["change"]];
     let columns = ALL.into_iter().enumerate();
     columns.flat_map(|(at, setting)| [&[setting.name()], changes[at.min(1)]].concat()).collect()
@@ -54,7 +54,7 @@ pub(super) fn columns() -> Vec<&'static str> {
 ///
 /// Samples of one number were taken in sequence, so each is compared with that of the first
 /// setting.
-pub(super) fn compare(
+pub(in crate::bench) fn compare(
     report: &Report,
     samples: &[Vec<f64>],
     row: impl Fn(Rendezvous, &'static str, &'static str, SampleSummary) -> Row,
@@ -75,6 +75,6 @@ pub(super) fn compare(
 }
 
 /// Separates the figures of each setting from the counts beside them.
-pub(super) fn apart<F, C>(samples: Vec<Vec<(F, C)>>) -> (Vec<Vec<F>>, Vec<Vec<C>>) {
+pub(in crate::bench) fn apart<F, C>(samples: Vec<Vec<(F, C)>>) -> (Vec<Vec<F>>, Vec<Vec<C>>) {
     samples.into_iter().map(|own| own.into_iter().unzip()).unzip()
 }
