@@ -8,10 +8,7 @@
 //!
 //! Time is an argument and affects only speed.
 
-use super::Engine;
 use crate::buffer::copy::Stores;
-use crate::lmt::Transfer;
-use crate::memory::Memory;
 
 /// Shortest part of a message, in bytes, for which non-temporal stores are worth their fence.
 pub(super) const STREAMED_CELL_LEAST: usize = 2048;
@@ -81,32 +78,6 @@ impl CellStores {
     /// Returns whether most of the last fills were slow.
     fn is_far(&self) -> bool {
         self.slow.iter().filter(|slow| **slow).count() > TIMED / 2
-    }
-}
-
-impl<M: Memory + Clone> Engine<M> {
-    /// Returns whether to measure the time that [`Engine::isend`] takes for a message of `length`
-    /// bytes to `destination`, which is about to be sent. If so, report it with
-    /// [`Engine::fill_timed`]. A rank that never does so sends as fast as it can between cores that
-    /// share a cache.
-    #[inline]
-    pub fn is_fill_due(&mut self, destination: u32, length: usize) -> bool {
-        if length < STREAMED_CELL_LEAST
-            || length > self.tuning.eager_max
-            || self.tuning.transfer != Transfer::Auto
-        {
-            return false;
-        }
-        let in_parcels = self.tuning.suits_parcels(length);
-        let Some(peer) = self.peers.get_mut(destination as usize) else { return false };
-        !(in_parcels && peer.parcels.hold(length)) && peer.cell_stores.is_due()
-    }
-
-    /// Takes the nanoseconds of a send that [`Engine::is_fill_due`] asked for.
-    pub fn fill_timed(&mut self, destination: u32, nanoseconds: u64) {
-        if let Some(peer) = self.peers.get_mut(destination as usize) {
-            peer.cell_stores.timed(nanoseconds);
-        }
     }
 }
 

@@ -49,7 +49,8 @@ impl PeerParcels {
         self.asked = [true; 2];
     }
 
-    /// Returns a set that a message of `length` bytes wants and whose memory was not asked for yet.
+    /// Returns a set of parcels that a message of `length` bytes wants, if no memory was wanted for
+    /// it before.
     #[inline]
     pub(super) const fn wants_memory(&self, length: usize) -> Option<ParcelSet> {
         match self.asked {

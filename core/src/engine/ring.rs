@@ -1,6 +1,7 @@
 //! The copy rings of this rank in its progress.
 
 use super::Engine;
+use super::cell_stores::STREAMED_CELL_LEAST;
 use super::copy_ring::{Outlet, place};
 use crate::buffer::copy::Stores;
 use crate::lmt::Transfer;
@@ -50,6 +51,30 @@ impl<M: Memory + Clone> Engine<M> {
         let (nanoseconds, came) = clock(&mut || ring.look());
         if came {
             peer.large.line_timed(u32::try_from(nanoseconds).unwrap_or(u32::MAX));
+        }
+    }
+
+    /// Returns whether to measure the time that [`Engine::isend`] takes for a message of `length`
+    /// bytes to `destination`, which is about to be sent. If so, report it with
+    /// [`Engine::fill_timed`]. A rank that never does so sends as fast as it can between cores that
+    /// share a cache.
+    #[inline]
+    pub fn is_fill_due(&mut self, destination: u32, length: usize) -> bool {
+        if length < STREAMED_CELL_LEAST
+            || length > self.tuning.eager_max
+            || self.tuning.transfer != Transfer::Auto
+        {
+            return false;
+        }
+        let in_parcels = self.tuning.suits_parcels(length);
+        let Some(peer) = self.peers.get_mut(destination as usize) else { return false };
+        !(in_parcels && peer.parcels.hold(length)) && peer.cell_stores.is_due()
+    }
+
+    /// Takes the nanoseconds of a send that [`Engine::is_fill_due`] asked for.
+    pub fn fill_timed(&mut self, destination: u32, nanoseconds: u64) {
+        if let Some(peer) = self.peers.get_mut(destination as usize) {
+            peer.cell_stores.timed(nanoseconds);
         }
     }
 

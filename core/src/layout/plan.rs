@@ -45,8 +45,8 @@ impl SegmentConfig {
     ///
     /// - 64 cells of 16 KiB each per rank, which stay in the first two cache levels of both sides;
     /// - two pages for each pair, with a baton that holds 1 KiB and two fastboxes;
-    /// - 64 KiB of parcels on either side for each pair that exchanges longer messages, and 192 more
-    ///   if they are longer than that;
+    /// - 64 KiB of parcels on either side for each pair that exchanges longer messages, and 192
+    ///   more if they are longer than that;
     /// - for large messages, a copy ring of 1 MiB each way, more than the second cache level;
     /// - room for 4 GiB in each heap.
     #[must_use]

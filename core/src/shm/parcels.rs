@@ -6,11 +6,11 @@
 //! that read it last. The answer to a message travels in the parcel that the message came in. Each
 //! line of the parcel then crosses from core to core once per message.
 //!
-//! The parcels are in two sets, so that a pair without long messages needs memory for the first one
-//! alone. Each rank of the pair starts with half of each set. It fills those with the lowest numbers
-//! first, so that few parcels circulate and they stay in the caches. A packet may name several
-//! consecutive parcels, a *run*. A rank that only sends runs out of parcels, and its messages take
-//! other paths.
+//! The parcels are in two sets, so that a pair without long messages needs memory for the first
+//! one alone. Each rank of the pair starts with half of each set. It fills those with the lowest
+//! numbers first, so that few parcels circulate and they stay in the caches. A packet may name
+//! several consecutive parcels, a *run*. A rank that only sends runs out of parcels, and its
+//! messages take other paths.
 //!
 //! The packet that names a parcel, in a line or a cell, hands the parcel over. A release store
 //! publishes the packet, after the sender's writes to the parcel and after its reads of the old
