@@ -7,6 +7,7 @@ use core::ffi::{c_char, c_int};
 
 use strait::raw::RawRecords as _;
 
+use super::boot;
 use super::comms::Comm;
 use super::helper::inside_host;
 use super::host::{self, HandlePtr, Ints};
@@ -34,9 +35,6 @@ unsafe fn adopt(code: c_int, new: HandlePtr, maker: &str) -> c_int {
 
 /// Tells the user that the host keeps a communicator, if `STRAIT_MPI_VERBOSE` is set.
 fn explain(handle: Handle) {
-    if !strait::env::MPI_VERBOSE.is_set() {
-        return;
-    }
     let (mut rank, mut size) = (0, 0);
     // SAFETY: the handle is a new communicator's, and the results have places.
     unsafe {
@@ -44,10 +42,12 @@ fn explain(handle: Handle) {
         host::Comm_size(handle, &raw mut size);
     }
     if rank == 0 {
-        eprintln!(
-            "strait: the host keeps a communicator of {size} ranks: it is an intercommunicator, or \
-             has a process outside MPI_COMM_WORLD"
-        );
+        boot::explain(|| {
+            format!(
+                "the host keeps a communicator of {size} ranks: it is an intercommunicator, or \
+                 has a process outside MPI_COMM_WORLD"
+            )
+        });
     }
 }
 

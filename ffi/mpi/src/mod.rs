@@ -8,6 +8,7 @@
 //! `abi` has what differs between the binary interfaces of hosts. This source is compiled once for
 //! each of them.
 
+mod agreement;
 mod attach;
 mod base;
 mod blocking;
@@ -21,8 +22,10 @@ mod constructors;
 mod errors;
 mod flat;
 mod fortran;
+mod gpu;
 mod helper;
 mod host;
+mod join;
 mod libraries;
 mod lock;
 mod messages;
