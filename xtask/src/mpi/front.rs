@@ -1,5 +1,6 @@
 //! Runs programs of each MPI through the front: `strait mpi`.
 
+mod fortran;
 mod nodes;
 
 use core::time::Duration;
@@ -51,7 +52,7 @@ pub(super) struct Host {
 type Part = (&'static str, fn(&Shell) -> Result<(), Stop>);
 
 /// All parts, in the order in which they run.
-const PARTS: [Part; 9] = [
+const PARTS: [Part; 10] = [
     ("mpich", |shell| mpich(shell).and_then(|host| programs(shell, &host, "mpich"))),
     ("standard", |shell| standard(shell).and_then(|host| programs(shell, &host, "standard"))),
     ("openmpi", |shell| open_mpi(shell).and_then(|host| programs(shell, &host, "openmpi"))),
@@ -60,6 +61,7 @@ const PARTS: [Part; 9] = [
     ("death", |shell| mpich(shell).and_then(|host| death(shell, &host))),
     ("window-deaths", window_deaths),
     ("nodes", nodes::run),
+    ("fortran", fortran::run),
     ("mpi4py", mpi4py),
 ];
 

@@ -117,7 +117,7 @@ fn without_network(shell: &Shell, host: &Host) -> Result<(), Stop> {
         explained(job, NOT_SERVED)
     };
     let mixed = far(launch(shell, host, "-n 1 -env STRAIT_HCA soft-engine")).arg(&program);
-    let mixed = ":,-n,1".split(',').fold(mixed, Step::arg).arg(&program);
+    let mixed = ":,-n,2".split(',').fold(mixed, Step::arg).arg(&program);
     stop::all(vec![
         ("none", device("none")),
         ("not built", device("verbs")),
