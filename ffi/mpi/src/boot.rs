@@ -10,7 +10,7 @@ use super::comms::{Comm, CommTable};
 use super::host::{self, HandlePtr, Ints, Pointer};
 use super::join::join;
 use super::state::{self, Front};
-use super::{libraries, names, shutdown, windows};
+use super::{bypass, libraries, names, shutdown, windows};
 use crate::abi::{self, Handle};
 
 /// Contexts of the two communicators that every program has.
@@ -47,6 +47,7 @@ unsafe extern "C" fn MPI_Init_thread(
 
 /// Opens the front. If some rank cannot join, all messages stay the host's on all ranks.
 fn start() {
+    bypass::set_served();
     if let Err(why) = abi::load(libraries::data) {
         explain(|| format!("all messages are the host's: {why}"));
         return;

@@ -2,7 +2,8 @@
 //! messages of their job stay the host's.
 //!
 //! A receiver cannot know where a sender's buffer lies, so the whole job decides alike, at the
-//! start of MPI.
+//! start of MPI. Where a process loads a GPU's library later, the communicators that are made from
+//! then on are the host's.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -25,15 +26,21 @@ const SECTIONS: [&str; 2] = [".nv_fatbin", ".hip_fatbin"];
 /// Limits of what is read of a program's table of sections, in bytes.
 const TABLE_MAX: usize = 1 << 20;
 
-/// Returns why this process must not join Strait's world, if it uses a GPU.
-pub(crate) fn objection() -> Option<String> {
+/// Returns the name of a library that this process has loaded to use a GPU.
+pub(crate) fn loaded() -> Option<String> {
     let mut loaded = None;
     objects::for_each(|object| {
         let name = object.file.rsplit('/').next().unwrap_or_default();
         if LIBRARIES.iter().any(|library| name.starts_with(library)) {
-            loaded = Some(format!("the program uses a GPU: it has loaded {name}"));
+            loaded = Some(name.to_owned());
         }
     });
+    loaded
+}
+
+/// Returns why this process must not join Strait's world, if it uses a GPU.
+pub(crate) fn objection() -> Option<String> {
+    let loaded = loaded().map(|name| format!("the program uses a GPU: it has loaded {name}"));
     loaded.or_else(|| {
         let program = File::open("/proc/self/exe").ok()?;
         let names = section_names(&program)?;

@@ -14,6 +14,7 @@ mod base;
 mod blocking;
 mod boot;
 mod buffered;
+mod bypass;
 mod collectives;
 mod combine_packed;
 mod comms;

@@ -1,6 +1,7 @@
 //! Runs programs of each MPI through the front: `strait mpi`.
 
 mod fortran;
+mod loading;
 mod nodes;
 
 use core::time::Duration;
@@ -52,7 +53,7 @@ pub(super) struct Host {
 type Part = (&'static str, fn(&Shell) -> Result<(), Stop>);
 
 /// All parts, in the order in which they run.
-const PARTS: [Part; 10] = [
+const PARTS: [Part; 12] = [
     ("mpich", |shell| mpich(shell).and_then(|host| programs(shell, &host, "mpich"))),
     ("standard", |shell| standard(shell).and_then(|host| programs(shell, &host, "standard"))),
     ("openmpi", |shell| open_mpi(shell).and_then(|host| programs(shell, &host, "openmpi"))),
@@ -62,6 +63,8 @@ const PARTS: [Part; 10] = [
     ("window-deaths", window_deaths),
     ("nodes", nodes::run),
     ("fortran", fortran::run),
+    ("loaded", loading::mpi),
+    ("gpu", loading::gpu),
     ("mpi4py", mpi4py),
 ];
 
@@ -146,9 +149,14 @@ pub(super) fn intel(shell: &Shell) -> Result<Host, Stop> {
 
 /// Returns `strait mpi` with the launcher of a host and its options.
 pub(super) fn launch<'a>(shell: &'a Shell, host: &Host, options: &str) -> Step<'a> {
+    launch_by(shell, host, &[], options)
+}
+
+/// Returns `strait mpi` with these options, with the launcher of a host and the launcher's options.
+fn launch_by<'a>(shell: &'a Shell, host: &Host, own: &[&str], options: &str) -> Step<'a> {
     let strait = shell.target().join("debug/strait");
     let step = shell.step("timeout", &format!("-k 5 {LIMIT}")).arg(strait).arg("mpi");
-    let step = step.arg(host.home.join("bin/mpiexec"));
+    let step = own.iter().fold(step, Step::arg).arg(host.home.join("bin/mpiexec"));
     let words = host.options.split_whitespace().chain(options.split_whitespace());
     let step = words.fold(step, Step::arg);
     let step = host.environment.iter().fold(step, |step, (name, value)| step.env(name, value));

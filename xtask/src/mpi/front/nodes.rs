@@ -12,7 +12,7 @@ use crate::stop::{self, Stop};
 pub(super) const SERVED: &str = "strait: messages are Strait's: ";
 
 /// What it says when they are the host's.
-const NOT_SERVED: &str = "strait: all messages are the host's: ";
+pub(super) const NOT_SERVED: &str = "strait: all messages are the host's: ";
 
 /// The programs, with the number of ranks. `nodes` also needs this number.
 const PROGRAMS: [(&str, &str); 8] = [
