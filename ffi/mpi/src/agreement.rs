@@ -41,7 +41,8 @@ impl Agreement {
         self.step(GOES_ON, own)
     }
 
-    /// Ends the exchanges with the outcome of this rank.
+    /// Ends the exchanges with the outcome of this rank. A failure that follows from another rank's
+    /// has no reason.
     ///
     /// # Errors
     ///
@@ -61,14 +62,17 @@ impl Agreement {
     fn step(&self, what: u8, own: &[u8]) -> Result<Vec<Vec<u8>>, StoreError> {
         let own = [&[what], own].concat();
         let mut all = self.gather(own).inspect_err(|error| self.fail(error.to_string()))?;
+        let mut has_failed = false;
         for (rank, part) in all.iter_mut().enumerate() {
             let theirs = part.first().copied();
             part.drain(..part.len().min(1));
-            if theirs == Some(FAILED) {
+            has_failed |= theirs != Some(what) || what == FAILED;
+            if theirs == Some(FAILED) && !part.is_empty() {
                 self.fail(format!("rank {rank}: {}", String::from_utf8_lossy(part)));
-            } else if theirs != Some(what) && what != FAILED {
-                self.fail(format!("rank {rank} joins by other steps"));
             }
+        }
+        if has_failed {
+            self.fail("some rank could not join".to_owned());
         }
         if self.failure.get().is_some() { Err(failed("Allgatherv", 0)) } else { Ok(all) }
     }

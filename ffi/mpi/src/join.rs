@@ -4,8 +4,8 @@ use strait::hca::DeviceChoice;
 use strait::{Nodes, World, env, topology};
 
 use super::agreement::Agreement;
-use super::gpu;
 use super::store::HostStore;
+use super::{gpu, reach};
 use crate::abi::Handle;
 
 /// What a rank tells the others before it joins.
@@ -74,8 +74,17 @@ pub(crate) fn join(private: Handle, rank: u32, ranks: u32) -> Result<World, Stri
     let store = Box::new(HostStore::new(agreement.clone()));
     let joined = World::init_with(rank, ranks, store, Some(nodes));
     let joined = joined.map_err(|error| error.to_string());
-    agreement.conclude(joined.as_ref().map(drop).map_err(|why| &**why))?;
-    joined
+    let reached = match &joined {
+        Ok(world) => reach::check(world, private),
+        Err(why) => Err(why.clone()),
+    };
+    let concluded = agreement.conclude(reached.as_ref().copied().map_err(|why| &**why));
+    if reached.is_err() {
+        // Its messages never arrive, so its end would wait for ever.
+        core::mem::forget(joined);
+        return concluded.and(Err("a rank could not join".to_owned()));
+    }
+    concluded.and(joined)
 }
 
 /// Returns the nodes of the ranks, if messages between all of them can be Strait's.

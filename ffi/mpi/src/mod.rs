@@ -38,6 +38,7 @@ mod persistent;
 mod persistent_request;
 mod probe;
 mod progress;
+mod reach;
 mod recv;
 mod request_view;
 mod requests;

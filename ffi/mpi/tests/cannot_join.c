@@ -1,5 +1,5 @@
-// The last rank cannot make shared memory. So no rank joins Strait's world, all messages are the
-// host's, and none of the ranks waits for another one at the start.
+// The last rank cannot make shared memory, or cannot reach others. So no rank joins Strait's world,
+// all messages are the host's, and none of the ranks waits for another one at the start.
 #define _GNU_SOURCE
 #include "check.h"
 #include <errno.h>
@@ -9,18 +9,24 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-// Makes a system call fail from now on.
-static void refuse(int call) {
+// Makes a system call fail from now on, if its third argument is at least `least`.
+static void refuse(int call, int error, unsigned least) {
     struct sock_filter steps[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EMFILE),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2])),
+        BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, least, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
     struct sock_fprog filter = {sizeof steps / sizeof *steps, steps};
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, 2, &filter))
         exit(2);
 }
+
+// The least length of the address at which a rank on another node is called. Those at which the
+// processes of a host meet are shorter.
+enum { LONG_ADDRESS = 30 };
 
 // Returns this process's number as its launcher says it.
 static int place(void) {
@@ -30,7 +36,8 @@ static int place(void) {
 
 int main(int argc, char **argv) {
     if (place() == 3)
-        refuse(__NR_memfd_create);
+        argc > 1 ? refuse(__NR_connect, EACCES, LONG_ADDRESS)
+                 : refuse(__NR_memfd_create, EMFILE, 0);
     begin(&argc, &argv);
     CHECK(size == 4 && rank == place());
     int sum = 0, from = -1, next = (rank + 1) % size, before = (rank + 3) % size;

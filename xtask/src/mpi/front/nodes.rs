@@ -132,7 +132,15 @@ fn one_alone(shell: &Shell, host: &Host, with: &str) -> Result<(), Stop> {
         let job = launch(shell, host, "-n 4").env("STRAIT_NODES", nodes).arg(&program);
         explained(job, &format!("{NOT_SERVED}rank 3: "))
     };
-    stop::all(vec![("a node each", run("4")), ("two", served_by_others(shell, host, &program))])
+    let mut parts =
+        vec![("a node each", run("4")), ("one node", served_by_others(shell, host, &program))];
+    // Open MPI's processes need more connections themselves.
+    if with == "mpich" {
+        let job = launch(shell, host, "-n 4").env("STRAIT_NODES", "4").arg(&program);
+        parts
+            .push(("unreached", explained(job.arg("unreached"), &format!("{NOT_SERVED}rank 3: "))));
+    }
+    stop::all(parts)
 }
 
 /// The rank that cannot make shared memory need not: the first rank of its node does.
