@@ -7,6 +7,7 @@ use strait::World;
 
 use super::base::Base;
 use super::comms::{Comm, CommTable};
+use super::explain::explain;
 use super::host::{self, HandlePtr, Ints, Pointer};
 use super::join::join;
 use super::state::{self, Front};
@@ -62,13 +63,6 @@ fn start() {
         }
         Err(why) if rank == 0 => explain(|| format!("all messages are the host's: {why}")),
         Err(_) => {}
-    }
-}
-
-/// Tells the user who carries the messages, if `STRAIT_MPI_VERBOSE` is set.
-pub(crate) fn explain(what: impl FnOnce() -> String) {
-    if strait::env::MPI_VERBOSE.is_set() {
-        eprintln!("strait: {}", what());
     }
 }
 

@@ -5,7 +5,7 @@ use core::ffi::c_void;
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::boot::explain;
+use super::explain::explain;
 use super::libraries;
 use super::objects::{self, LoadedObject};
 

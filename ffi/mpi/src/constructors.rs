@@ -7,11 +7,10 @@ use core::ffi::{c_char, c_int};
 
 use strait::raw::RawRecords as _;
 
-use super::boot;
 use super::comms::Comm;
 use super::helper::inside_host;
 use super::host::{self, HandlePtr, Ints};
-use super::{gpu, names, state};
+use super::{explain, gpu, names, state};
 use crate::abi::{self, Handle};
 
 /// Makes a new communicator ours, if it can be.
@@ -42,7 +41,7 @@ fn explain(handle: Handle) {
         host::Comm_size(handle, &raw mut size);
     }
     if rank == 0 {
-        boot::explain(|| {
+        explain::explain(|| {
             format!(
                 "the host keeps a communicator of {size} ranks: it is an intercommunicator, or \
                  has a process outside MPI_COMM_WORLD, or one that uses a GPU"

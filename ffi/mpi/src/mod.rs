@@ -21,6 +21,7 @@ mod comms;
 mod complete;
 mod constructors;
 mod errors;
+mod explain;
 mod flat;
 mod fortran;
 mod gpu;

@@ -27,7 +27,8 @@ struct Neighbours {
 ///
 /// # Errors
 ///
-/// Why a message did not arrive, or nothing if another rank knows it. The world must not be left then: that would wait for its messages.
+/// Why a message did not arrive, or nothing if another rank knows it. The world must not be left
+/// then: that would wait for its messages.
 pub(crate) fn check(world: &World, private: Handle) -> Result<(), String> {
     let Some(neighbours) = neighbours(world) else { return Ok(()) };
     world.set_caller(|| "MPI_Init");

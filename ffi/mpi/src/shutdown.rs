@@ -6,7 +6,7 @@ use core::ptr::null_mut;
 
 use strait::raw::RawRecords as _;
 
-use super::boot::explain;
+use super::explain::explain;
 use super::host;
 use super::progress;
 use super::state;

@@ -239,10 +239,12 @@ contains
     call check(all(sums == [(3 * i, i = 1, 4)]), 'a sum in place')
     all_ranks = -1
     all_ranks(rank + 1) = rank
-    call MPI_Allgather(MPI_IN_PLACE, 0, MPI_INTEGER, all_ranks, 1, MPI_INTEGER, MPI_COMM_WORLD, ierr)
+    call MPI_Allgather(MPI_IN_PLACE, 0, MPI_INTEGER, all_ranks, 1, MPI_INTEGER, MPI_COMM_WORLD, &
+                       ierr)
     call check(all(all_ranks == [0, 1, 2]), 'a gather in place')
     best = [dble(mod(rank + 1, 3)), dble(rank)]
-    call MPI_Allreduce(MPI_IN_PLACE, best, 1, MPI_2DOUBLE_PRECISION, MPI_MAXLOC, MPI_COMM_WORLD, ierr)
+    call MPI_Allreduce(MPI_IN_PLACE, best, 1, MPI_2DOUBLE_PRECISION, MPI_MAXLOC, MPI_COMM_WORLD, &
+                       ierr)
     call check(best(1) == 2 .and. best(2) == 1, 'the place of a maximum')
     gathered(1:2) = dble(rank)
     if (rank == 1) then

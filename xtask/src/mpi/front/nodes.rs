@@ -61,7 +61,8 @@ fn programs(
     stop::all(programs.iter().map(|(name, ranks)| (*name, run(name, ranks))).collect())
 }
 
-/// Runs a job that must print "well", and explain who carries its messages in these words.
+/// Runs a job that must print "well". The front must explain in these words what carries its
+/// messages.
 pub(super) fn explained(job: Step<'_>, words: &str) -> Result<(), Stop> {
     let said = job.env("STRAIT_MPI_VERBOSE", "1").output()?;
     let out = String::from_utf8_lossy(&said.stdout);
