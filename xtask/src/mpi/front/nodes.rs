@@ -64,14 +64,23 @@ fn programs(
 /// Runs a job that must print "well". The front must explain in these words what carries its
 /// messages.
 pub(super) fn explained(job: Step<'_>, words: &str) -> Result<(), Stop> {
-    let said = job.env("STRAIT_MPI_VERBOSE", "1").output()?;
-    let out = String::from_utf8_lossy(&said.stdout);
-    let explained = String::from_utf8_lossy(&said.stderr);
-    if out.trim() == "well" && explained.contains(words) {
+    let explanation = explanation(job)?;
+    if explanation.contains(words) {
         return Ok(());
     }
-    let said = format!("the program printed {:?}, not \"well\"", out.trim());
-    Err(Stop::Failed(format!("{said}, or was not explained by {words:?}:\n{explained}")))
+    Err(Stop::Failed(format!("the front did not say {words:?}, but:\n{explanation}")))
+}
+
+/// Runs a job that must print "well", and returns what the front explains.
+pub(super) fn explanation(job: Step<'_>) -> Result<String, Stop> {
+    let said = job.env("STRAIT_MPI_VERBOSE", "1").output()?;
+    let [out, explanation] =
+        [said.stdout, said.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    if out.trim() == "well" {
+        return Ok(explanation);
+    }
+    let out = out.trim();
+    Err(Stop::Failed(format!("the program printed {out:?}, not \"well\":\n{explanation}")))
 }
 
 /// Runs `nodes` with each software device.
