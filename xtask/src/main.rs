@@ -99,7 +99,10 @@ enum Command {
     /// Run unmodified MPICH, Open MPI and Intel MPI on the libfabric provider.
     Mpi,
     /// Run programs of each MPI through the front, as a part of `mpi` does.
-    Front,
+    Front {
+        /// The only part to run; an unknown name lists all.
+        part: Option<String>,
+    },
     /// Run programs that hang under each MPI, as a part of `mpi` does: `strait why` must name them.
     Hangs,
     /// Measure what programs do over Strait and over each MPI that can be installed
@@ -189,7 +192,7 @@ fn main() -> ExitCode {
         Command::Launchers => launchers::run(&shell),
         Command::Figures => figures::run(&shell),
         Command::Mpi => mpi::run(&shell),
-        Command::Front => mpi::front::run(&shell),
+        Command::Front { part } => mpi::front::run(&shell, part.as_deref()),
         Command::Hangs => mpi::hangs::run(&shell),
         Command::Peers(options) => peers::run(&shell, &options),
         Command::Provider { verbs } => mpi::provider(&shell, verbs),

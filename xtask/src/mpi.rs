@@ -72,7 +72,7 @@ pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
     parts.push(("one-sided", one_sided::run(shell, &provider)));
     parts.push(("libfabric", libfabric::run(shell, &provider)));
     parts.push(("Debian", debian::run(shell, &provider)));
-    parts.push(("front", front::run(shell)));
+    parts.push(("front", front::run(shell, None)));
     parts.push(("hangs", hangs::run(shell)));
     parts.push(("/dev/shm", nothing_is_left()));
     stop::all(parts)

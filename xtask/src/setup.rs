@@ -40,6 +40,12 @@ pub(crate) enum Tool {
     FabricPrograms,
     /// NetPIPE over Debian's Open MPI.
     NetPipe,
+    /// The compiler for programs in Fortran.
+    Gfortran,
+    /// Debian's MPICH with its Fortran interfaces.
+    MpichFortran,
+    /// Debian's Open MPI with its Fortran interfaces.
+    OpenMpiFortran,
     /// QEMU, which `cargo xtask vm` and `cargo xtask bare` run.
     Qemu,
     /// Make, for the driver of soft iWARP.
@@ -50,7 +56,7 @@ pub(crate) enum Tool {
     Libclang,
 }
 
-const TOOLS: [Tool; 16] = [
+const TOOLS: [Tool; 19] = [
     Tool::Rustfmt,
     Tool::Clippy,
     Tool::BareTarget,
@@ -63,6 +69,9 @@ const TOOLS: [Tool; 16] = [
     Tool::Libfabric,
     Tool::FabricPrograms,
     Tool::NetPipe,
+    Tool::Gfortran,
+    Tool::MpichFortran,
+    Tool::OpenMpiFortran,
     Tool::Qemu,
     Tool::Make,
     Tool::Cmake,
@@ -134,6 +143,9 @@ impl Tool {
             Self::Libfabric => "libfabric-dev",
             Self::FabricPrograms => "libfabric-bin",
             Self::NetPipe => "netpipe-openmpi",
+            Self::Gfortran => "gfortran",
+            Self::MpichFortran => "libmpich-dev",
+            Self::OpenMpiFortran => "libopenmpi-dev",
             Self::Qemu => "qemu",
             Self::Make => "make",
             Self::Cmake => "cmake",
@@ -164,6 +176,9 @@ impl Tool {
             Self::FabricPrograms => shell.answers("fi_info", "--version"),
             // Without its launcher NetPIPE does not answer.
             Self::NetPipe => shell.answers("which", "NPopenmpi mpirun.openmpi"),
+            Self::Gfortran => shell.answers("gfortran", "--version"),
+            Self::MpichFortran => shell.answers("which", "mpif90.mpich mpiexec.mpich"),
+            Self::OpenMpiFortran => shell.answers("which", "mpif90.openmpi mpirun.openmpi"),
             Self::Qemu => shell.answers("qemu-system-x86_64", "--version"),
             Self::Make => shell.answers("make", "--version"),
             Self::Cmake => shell.answers("cmake", "--version"),
@@ -197,6 +212,9 @@ impl Tool {
             Self::Libfabric => install_package(shell, "libfabric-dev"),
             Self::FabricPrograms => install_package(shell, "libfabric-bin"),
             Self::NetPipe => install_package(shell, "netpipe-openmpi"),
+            Self::Gfortran => install_package(shell, "gfortran"),
+            Self::MpichFortran => install_package(shell, "libmpich-dev mpich"),
+            Self::OpenMpiFortran => install_package(shell, "libopenmpi-dev openmpi-bin"),
             Self::Qemu => install_package(shell, "qemu-system-x86"),
             Self::Make => install_package(shell, "make"),
             Self::Cmake => install_package(shell, "cmake"),
@@ -220,6 +238,11 @@ impl Tool {
             Self::Libfabric => "install the package libfabric-dev as root".into(),
             Self::FabricPrograms => "install the package libfabric-bin as root".into(),
             Self::NetPipe => "install the package netpipe-openmpi as root".into(),
+            Self::Gfortran => "install the package gfortran as root".into(),
+            Self::MpichFortran => "install the packages libmpich-dev and mpich as root".into(),
+            Self::OpenMpiFortran => {
+                "install the packages libopenmpi-dev and openmpi-bin as root".into()
+            }
             Self::Qemu => "install the package qemu-system-x86 as root".into(),
             Self::Make => "install the package make as root".into(),
             Self::Cmake => "install the package cmake as root".into(),

@@ -8,6 +8,7 @@
 use core::ffi::{CStr, c_void};
 use std::sync::OnceLock;
 
+use super::bypass;
 use super::libraries;
 use super::objects::{self, LoadedObject};
 
@@ -21,6 +22,7 @@ extern "C" fn attach() {
     if libraries::symbol(c"PMPI_Send").is_null() {
         return;
     }
+    bypass::look_at_end();
     let own = attach as *const c_void;
     objects::for_each(|object| {
         if object.has(own) {

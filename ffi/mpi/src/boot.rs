@@ -3,15 +3,15 @@
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 
-use strait::hca::DeviceChoice;
-use strait::{ErrorKind, World};
+use strait::World;
 
 use super::base::Base;
 use super::comms::{Comm, CommTable};
+use super::explain::explain;
 use super::host::{self, HandlePtr, Ints, Pointer};
+use super::join::join;
 use super::state::{self, Front};
-use super::store::HostStore;
-use super::{libraries, names, shutdown, windows};
+use super::{bypass, libraries, names, shutdown, windows};
 use crate::abi::{self, Handle};
 
 /// Contexts of the two communicators that every program has.
@@ -48,27 +48,21 @@ unsafe extern "C" fn MPI_Init_thread(
 
 /// Opens the front. If some rank cannot join, all messages stay the host's on all ranks.
 fn start() {
+    bypass::set_served();
     if let Err(why) = abi::load(libraries::data) {
-        explain(why);
+        explain(|| format!("all messages are the host's: {why}"));
         return;
     }
     let Some((private, rank, ranks)) = private_comm() else { return };
-    let joined = join(private, rank, ranks);
-    let (everyone_joined, reason) = agree(private, &joined);
-    match joined {
-        Ok(world) if everyone_joined => open(world, private),
-        Ok(world) => drop(world),
+    match join(private, rank, ranks) {
+        Ok(world) => {
+            if rank == 0 {
+                explain(|| format!("messages are Strait's: {}", world.nodes()));
+            }
+            open(world, private);
+        }
+        Err(why) if rank == 0 => explain(|| format!("all messages are the host's: {why}")),
         Err(_) => {}
-    }
-    if rank == 0 && !everyone_joined {
-        explain(&reason);
-    }
-}
-
-/// Tells the user why the host keeps all messages, if `STRAIT_MPI_VERBOSE` is set.
-fn explain(why: &str) {
-    if strait::env::MPI_VERBOSE.is_set() {
-        eprintln!("strait: all messages are the host's: {why}");
     }
 }
 
@@ -83,38 +77,6 @@ fn private_comm() -> Option<(Handle, u32, u32)> {
             && host::Comm_size(private, &raw mut ranks) == 0
     };
     made.then_some((private, rank as u32, ranks as u32))
-}
-
-/// Joins the world of all processes.
-fn join(private: Handle, rank: u32, ranks: u32) -> Result<World, strait::Error> {
-    let store = || Box::new(HostStore::new(private, ranks));
-    let joined = World::init_with(rank, ranks, store(), None);
-    match joined {
-        // Hosts without RDMA between them: messages between them are the host's.
-        Err(error) if error.kind() == ErrorKind::Unreachable => {
-            let builder = World::builder().device(DeviceChoice::None);
-            builder.init_with(rank, ranks, store(), None)
-        }
-        joined => joined,
-    }
-}
-
-/// Returns whether all ranks have joined, and why this rank thinks that some have not.
-fn agree(private: Handle, joined: &Result<World, strait::Error>) -> (bool, String) {
-    let is_one_node = |world: &World| world.nodes().count() == 1;
-    let reason = match joined {
-        Ok(world) if is_one_node(world) => "another rank could not join".to_owned(),
-        Ok(_) => "the job spans nodes".to_owned(),
-        Err(error) => error.to_string(),
-    };
-    let (own, mut all) = (i64::from(joined.as_ref().is_ok_and(is_one_node)), 0_i64);
-    // SAFETY: both places hold one number of this type.
-    let code = unsafe {
-        let own = (&raw const own).cast_mut().cast();
-        let (int64, min) = (abi::int64(), abi::op_min());
-        host::Allreduce(own, (&raw mut all).cast(), 1, int64, min, private)
-    };
-    (code == 0 && all == 1, reason)
 }
 
 fn open(mut world: World, private: Handle) {

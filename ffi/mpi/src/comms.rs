@@ -12,6 +12,7 @@ use strait::{Endpoint, Group, World};
 use crate::abi::{self, Handle};
 use crate::front::shared::Shared;
 use crate::front::topology::Topology;
+use crate::front::windows::CONTEXT_OF_LOCKS as OF_LOCKS;
 
 /// A communicator of ours.
 pub(crate) struct Comm {
@@ -105,8 +106,8 @@ impl CommTable {
     /// Makes the table with the two communicators that every program has.
     pub(crate) fn new(world: Comm, own: Comm) -> Self {
         let (world, own) = (Shared::new(world), Shared::new(own));
-        let contexts = HashSet::from([world.context, own.context]);
-        let next = world.context.max(own.context) + 1;
+        let contexts = HashSet::from([world.context, own.context, OF_LOCKS]);
+        let next = world.context.max(own.context).max(OF_LOCKS) + 1;
         let all = [(world.handle, Shared::clone(&world)), (own.handle, own)];
         Self {
             world,

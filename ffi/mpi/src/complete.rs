@@ -63,8 +63,8 @@ fn status_at(statuses: Pointer, number: usize) -> Pointer {
     statuses.cast::<u8>().wrapping_add(number * abi::STATUS_BYTES).cast()
 }
 
-/// Calls a blocking function of the host's on a communicator of the host's. While operations of
-/// ours are open it starts the operation and makes progress of both.
+/// Calls a blocking function of the host's on a communicator of the host's. Where ours needs
+/// progress meanwhile, it starts the operation and makes progress of both.
 pub(crate) fn by_host(host: impl Fn() -> c_int, start: impl Fn(HandlePtr) -> c_int) -> c_int {
     by_host_with_status(host, start, abi::STATUS_IGNORE)
 }
@@ -75,7 +75,7 @@ pub(crate) fn by_host_with_status(
     start: impl Fn(HandlePtr) -> c_int,
     status: Pointer,
 ) -> c_int {
-    if !state::enter().is_some_and(|front| front.requests.has_open()) {
+    if !state::enter().is_some_and(|front| front.needs_progress()) {
         return host();
     }
     let mut request = abi::request_null();
@@ -89,7 +89,7 @@ pub(crate) fn by_host_with_status(
 
 /// Waits for a request of the host's, and makes progress of ours.
 unsafe fn wait_for_host(request: HandlePtr, status: Pointer) -> c_int {
-    let Some(mut front) = state::enter().filter(|front| front.requests.has_open()) else {
+    let Some(mut front) = state::enter().filter(|front| front.needs_progress()) else {
         // SAFETY: the caller passes the place of a request.
         return unsafe { host::Wait(request, status) };
     };
@@ -283,10 +283,10 @@ unsafe fn test_other(request: HandlePtr, flag: Ints, status: Pointer) -> c_int {
     }
 }
 
-/// Makes progress of ours in a test of the host's operations, if an operation of ours is open.
+/// Makes progress of ours in a test of the host's operations, where ours needs it.
 pub(crate) fn turn_ours() {
     if let Some(front) = state::enter()
-        && front.requests.has_open()
+        && front.needs_progress()
     {
         // The call that waits for the operation that fails reports it.
         let _ = front.poll();

@@ -10,7 +10,7 @@ use strait::raw::RawRecords as _;
 use super::comms::Comm;
 use super::helper::inside_host;
 use super::host::{self, HandlePtr, Ints};
-use super::{names, state};
+use super::{explain, gpu, names, state};
 use crate::abi::{self, Handle};
 
 /// Makes a new communicator ours, if it can be.
@@ -34,9 +34,6 @@ unsafe fn adopt(code: c_int, new: HandlePtr, maker: &str) -> c_int {
 
 /// Tells the user that the host keeps a communicator, if `STRAIT_MPI_VERBOSE` is set.
 fn explain(handle: Handle) {
-    if !strait::env::MPI_VERBOSE.is_set() {
-        return;
-    }
     let (mut rank, mut size) = (0, 0);
     // SAFETY: the handle is a new communicator's, and the results have places.
     unsafe {
@@ -44,10 +41,12 @@ fn explain(handle: Handle) {
         host::Comm_size(handle, &raw mut size);
     }
     if rank == 0 {
-        eprintln!(
-            "strait: the host keeps a communicator of {size} ranks: it is an intercommunicator, or \
-             has a process outside MPI_COMM_WORLD"
-        );
+        explain::explain(|| {
+            format!(
+                "the host keeps a communicator of {size} ranks: it is an intercommunicator, or \
+                 has a process outside MPI_COMM_WORLD, or one that uses a GPU"
+            )
+        });
     }
 }
 
@@ -91,12 +90,20 @@ fn describe(handle: Handle) -> Option<Description> {
     Some(Description { handle, in_world: in_world.ok()?, world })
 }
 
-/// Agrees on a context with the other members.
+/// What a member proposes in place of a context if the communicator must be the host's.
+const REFUSED: i64 = i64::MAX;
+
+/// Agrees on a context with the other members, unless one of them refuses.
 fn with_context(description: Description) -> Option<Comm> {
     let Description { handle, in_world, world } = description;
     loop {
-        let proposal = state::enter()?.comms.propose();
-        let context = agree(handle, proposal.into(), abi::op_max())? as u32;
+        let uses_gpu = gpu::loaded().is_some();
+        let proposal = if uses_gpu { REFUSED } else { state::enter()?.comms.propose().into() };
+        let agreed = agree(handle, proposal, abi::op_max())?;
+        if agreed == REFUSED {
+            return None;
+        }
+        let context = agreed as u32;
         let is_mine = state::enter()?.comms.reserve(context);
         if agree(handle, is_mine.into(), abi::op_min())? == 1 {
             return Some(Comm::new(handle, context, in_world, world));

@@ -1,8 +1,9 @@
 //! A thread that makes progress of ours while the program waits inside a function of the host's.
 //!
 //! A peer may need our progress before it can enter that function too: it waits until a large
-//! message of ours, or to us, has gone. So the thread runs while an operation of ours is open, and
-//! only then. It looks every now and then, since it may share the processor with the wait.
+//! message of ours, or to us, has gone. So the thread runs while an operation of ours is open, or
+//! the job spans nodes ([`needs_progress`](state::Front::needs_progress)), and only then. It looks
+//! every now and then, since it may share the processor with the wait.
 
 use core::cell::RefCell;
 use core::sync::atomic::Ordering::Relaxed;
@@ -65,8 +66,8 @@ pub(crate) struct InsideHost {
 /// Begins a call of the host's that may wait for peers. The caller holds no lock.
 #[inline]
 pub(crate) fn inside_host() -> InsideHost {
-    let has_open = state::enter().is_some_and(|front| front.requests.has_open());
-    InsideHost { has_helper: has_open && begin() }
+    let needs_helper = state::enter().is_some_and(|front| front.needs_progress());
+    InsideHost { has_helper: needs_helper && begin() }
 }
 
 /// Lets the thread make progress. Returns false if the system refuses it.

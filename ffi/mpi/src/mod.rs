@@ -8,21 +8,26 @@
 //! `abi` has what differs between the binary interfaces of hosts. This source is compiled once for
 //! each of them.
 
+mod agreement;
 mod attach;
 mod base;
 mod blocking;
 mod boot;
 mod buffered;
+mod bypass;
 mod collectives;
 mod combine_packed;
 mod comms;
 mod complete;
 mod constructors;
 mod errors;
+mod explain;
 mod flat;
 mod fortran;
+mod gpu;
 mod helper;
 mod host;
+mod join;
 mod libraries;
 mod lock;
 mod messages;
@@ -34,6 +39,7 @@ mod persistent;
 mod persistent_request;
 mod probe;
 mod progress;
+mod reach;
 mod recv;
 mod request_view;
 mod requests;

@@ -24,6 +24,14 @@ const LONG: u32 = 2000;
 const SPIN: u32 = 500;
 
 impl Front {
+    /// Returns whether a wait in the host has to make progress of ours meanwhile. An operation of
+    /// ours is open, or a peer on another node may send: even a short message needs this process
+    /// to accept the connection, and to make room for more.
+    #[inline]
+    pub(crate) fn needs_progress(&self) -> bool {
+        self.requests.has_open() || self.world.nodes().count() > 1
+    }
+
     /// Makes progress once.
     pub(crate) fn poll(&self) -> Result<(), Error> {
         self.world.endpoint().progress()?;

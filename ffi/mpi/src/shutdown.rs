@@ -6,6 +6,7 @@ use core::ptr::null_mut;
 
 use strait::raw::RawRecords as _;
 
+use super::explain::explain;
 use super::host;
 use super::progress;
 use super::state;
@@ -63,6 +64,14 @@ fn close() {
     progress::end_orphans();
     super::helper::stop_for_ever();
     let Some(front) = state::close() else { return };
+    if front.world.rank() == 0 {
+        explain(|| {
+            let (packets, links) = (front.world.packets(), front.world.links());
+            format!(
+                "rank 0 exchanged {packets} packets on its node, and has {links} links to others"
+            )
+        });
+    }
     // A reference that was lost would let memory be used after its end.
     debug_assert!(
         !front.requests.is_empty() || !front.messages.is_empty() || front.comms.are_only_here(),

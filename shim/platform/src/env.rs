@@ -139,15 +139,15 @@ pub const UNIVERSE: Variable = Variable {
 /// The number of virtual nodes into which the processes of another MPI's job divide.
 pub const NODES: Variable = Variable {
     name: "STRAIT_NODES",
-    meaning: "virtual nodes of another MPI's job on one host, where PMI-1 gives the ranks",
+    meaning: "virtual nodes of another MPI's job on one host, for strait mpi or PMI-1",
     expected: "a number of at least 1",
     default: "1",
 };
 
-/// Whether the front for other MPIs explains what it leaves to the host.
+/// Whether the front for other MPIs explains what it carries, and what it leaves to the host.
 pub const MPI_VERBOSE: Variable = Variable {
     name: "STRAIT_MPI_VERBOSE",
-    meaning: "under strait mpi: say at start why the host keeps messages or a communicator",
+    meaning: "under strait mpi: say what carries the messages, and what the host keeps",
     expected: "any text",
     default: "not set: say nothing; set by strait mpi --explain",
 };

@@ -20,9 +20,9 @@ use strait_hca::DeviceChoice;
 use strait_hca::soft::{SoftMode, TimeModel};
 pub(crate) use strait_platform::env::cpus;
 use strait_platform::env::{
-    BOOT_FD, CPUS, NODES, PMI_FD, PMI_RANK, PMI_SIZE, PMIX_NAMESPACE, RANK, SIZE, UNIVERSE, nodes,
+    BOOT_FD, CPUS, NODES, PMI_FD, PMI_RANK, PMI_SIZE, PMIX_NAMESPACE, RANK, SIZE, UNIVERSE,
 };
-pub use strait_platform::env::{EnvError, MPI_VERBOSE, Variable};
+pub use strait_platform::env::{EnvError, MPI_VERBOSE, Variable, nodes};
 use strait_platform::record::RecordMode;
 
 use crate::WindowDesign;

@@ -1,5 +1,9 @@
 //! Runs programs of each MPI through the front: `strait mpi`.
 
+mod fortran;
+mod loading;
+mod nodes;
+
 use core::time::Duration;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -45,21 +49,38 @@ pub(super) struct Host {
     environment: &'static [(&'static str, &'static str)],
 }
 
-/// Runs all programs with each host.
-pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
+/// A part of the tests.
+type Part = (&'static str, fn(&Shell) -> Result<(), Stop>);
+
+/// All parts, in the order in which they run.
+const PARTS: [Part; 12] = [
+    ("mpich", |shell| mpich(shell).and_then(|host| programs(shell, &host, "mpich"))),
+    ("standard", |shell| standard(shell).and_then(|host| programs(shell, &host, "standard"))),
+    ("openmpi", |shell| open_mpi(shell).and_then(|host| programs(shell, &host, "openmpi"))),
+    ("intel", |shell| intel(shell).and_then(|host| programs(shell, &host, "intel"))),
+    ("constants", all_constants),
+    ("death", |shell| mpich(shell).and_then(|host| death(shell, &host))),
+    ("window-deaths", window_deaths),
+    ("nodes", nodes::run),
+    ("fortran", fortran::run),
+    ("loaded", loading::mpi),
+    ("gpu", loading::gpu),
+    ("mpi4py", mpi4py),
+];
+
+/// Runs all programs with each host, or the part of this name.
+pub(crate) fn run(shell: &Shell, only: Option<&str>) -> Result<(), Stop> {
+    let asked = |part: &&Part| only.is_none_or(|name| part.0 == name);
+    if PARTS.iter().find(asked).is_none() {
+        let names = PARTS.map(|(name, _)| name).join(", ");
+        return Err(Stop::Failed(format!("the parts are: {names}")));
+    }
     build(shell)?;
     let before = super::shared_memory()?;
-    stop::all(vec![
-        ("MPICH", mpich(shell).and_then(|host| programs(shell, &host, "mpich"))),
-        ("MPI-5 ABI", standard(shell).and_then(|host| programs(shell, &host, "standard"))),
-        ("Open MPI", open_mpi(shell).and_then(|host| programs(shell, &host, "openmpi"))),
-        ("Intel MPI", intel(shell).and_then(|host| programs(shell, &host, "intel"))),
-        ("constants", all_constants(shell)),
-        ("a death", mpich(shell).and_then(|host| death(shell, &host))),
-        ("deaths and windows", window_deaths(shell)),
-        ("mpi4py", mpi4py(shell)),
-        ("/dev/shm", super::remove_mpichs(&before)),
-    ])
+    let run = |(name, part): &Part| (*name, part(shell));
+    let mut parts: Vec<_> = PARTS.iter().filter(asked).map(run).collect();
+    parts.push(("/dev/shm", super::remove_mpichs(&before)));
+    stop::all(parts)
 }
 
 /// Builds the fronts and the program `strait`.
@@ -128,9 +149,14 @@ pub(super) fn intel(shell: &Shell) -> Result<Host, Stop> {
 
 /// Returns `strait mpi` with the launcher of a host and its options.
 pub(super) fn launch<'a>(shell: &'a Shell, host: &Host, options: &str) -> Step<'a> {
+    launch_by(shell, host, &[], options)
+}
+
+/// Returns `strait mpi` with these options, with the launcher of a host and the launcher's options.
+fn launch_by<'a>(shell: &'a Shell, host: &Host, own: &[&str], options: &str) -> Step<'a> {
     let strait = shell.target().join("debug/strait");
     let step = shell.step("timeout", &format!("-k 5 {LIMIT}")).arg(strait).arg("mpi");
-    let step = step.arg(host.home.join("bin/mpiexec"));
+    let step = own.iter().fold(step, Step::arg).arg(host.home.join("bin/mpiexec"));
     let words = host.options.split_whitespace().chain(options.split_whitespace());
     let step = words.fold(step, Step::arg);
     let step = host.environment.iter().fold(step, |step, (name, value)| step.env(name, value));

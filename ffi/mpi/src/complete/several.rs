@@ -17,9 +17,9 @@ use super::{
 use crate::abi;
 use crate::front::errors;
 
-/// Returns whether operations of ours are open.
-fn has_open() -> bool {
-    state::enter().is_some_and(|front| front.requests.has_open())
+/// Returns whether a wait for the host has to make progress of ours.
+fn needs_progress() -> bool {
+    state::enter().is_some_and(|front| front.needs_progress())
 }
 
 /// The result of a look at one request, which ends a request that is over.
@@ -132,7 +132,7 @@ impl Drop for ArrayWait {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn MPI_Waitall(n: c_int, requests: HandlePtr, statuses: Pointer) -> c_int {
     let array = RequestArray::new(n, requests);
-    if array.owners() == Owners::Hosts && !has_open() {
+    if array.owners() == Owners::Hosts && !needs_progress() {
         (0..array.count).for_each(|_| count_host_end());
         // SAFETY: the program guarantees the contract of the function in the standard.
         return unsafe { host::Waitall(n, requests, statuses) };
@@ -276,7 +276,7 @@ unsafe extern "C" fn MPI_Waitany(
     let array = RequestArray::new(n, requests);
     // SAFETY: the program guarantees the contract of the function in the standard.
     unsafe {
-        if array.owners() == Owners::Hosts && !has_open() {
+        if array.owners() == Owners::Hosts && !needs_progress() {
             count_host_end();
             return host::Waitany(n, requests, index, status);
         }
@@ -376,7 +376,7 @@ unsafe extern "C" fn MPI_Waitsome(
     let array = RequestArray::new(n, requests);
     // SAFETY: the program guarantees the contract of the function in the standard.
     unsafe {
-        if array.owners() == Owners::Hosts && !has_open() {
+        if array.owners() == Owners::Hosts && !needs_progress() {
             return host::Waitsome(n, requests, done, indices, statuses);
         }
         // What has arrived ends in one call.

@@ -18,6 +18,7 @@ use super::table::{AccessEpoch, Win};
 use crate::abi::{Handle, windows as abi};
 use crate::front::comms::Comm;
 use crate::front::errors;
+use crate::front::explain::explain;
 use crate::front::helper::inside_host;
 use crate::front::host::{HandlePtr, MpiCount, Pointer};
 use crate::front::state::{self, Entered, Front};
@@ -60,6 +61,11 @@ unsafe fn make(
         drop(front);
         return whole();
     };
+    if !is_on_one_node(&front, &comm_found) {
+        explain_nodes(&front, &comm_found);
+        drop((comm_found, front));
+        return whole();
+    }
     let made = match ours(front, &comm_found, unit, part) {
         Ok(made) => made,
         Err(error) if matches!(error.kind(), ErrorKind::PeerFailed | ErrorKind::PeerLeft) => {
@@ -84,6 +90,21 @@ unsafe fn make(
     let handle = unsafe { *win };
     add(&front, made, handle, flavor);
     0
+}
+
+/// Returns whether all members of a communicator are on this node.
+fn is_on_one_node(front: &Front, comm: &Comm) -> bool {
+    let here = Some(front.world.node());
+    let mut members = (0..comm.size as c_int).filter_map(|rank| comm.in_world(rank));
+    members.all(|rank| front.world.node_of(rank) == here)
+}
+
+/// Tells the user that the host keeps a window, if `STRAIT_MPI_VERBOSE` is set.
+fn explain_nodes(front: &Front, comm: &Comm) {
+    if comm.of_world(front.world.rank()) == 0 {
+        let size = comm.size;
+        explain(|| format!("the host keeps a window of {size} ranks: they are on several nodes"));
+    }
 }
 
 /// Makes Strait's window, and tells all members the units of all.

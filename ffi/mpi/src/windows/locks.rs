@@ -12,7 +12,10 @@ use strait::{Assert, Error, LockDesign, LockType, Window, World};
 use super::pause::let_others_go_on;
 use crate::front::shared::Shared;
 
-/// The locks of all processes, as a window.
+/// Context of the window of the locks. No communicator has it.
+pub(crate) const CONTEXT: u32 = 2;
+
+/// The locks of all processes of this node, as a window.
 #[derive(Default)]
 pub(crate) struct AccumulateLocks {
     window: RefCell<Option<Shared<Window<'static>>>>,
@@ -24,16 +27,21 @@ pub(crate) struct AccumulateLocks {
 pub(crate) struct AccumulateGuard<'a> {
     locks: &'a AccumulateLocks,
     window: Shared<Window<'static>>,
-    rank: u32,
+    /// The place of the process in the window.
+    place: u32,
 }
 
 impl AccumulateLocks {
-    /// Makes the window. All processes call this. Where it fails, it fails for all of them.
+    /// Makes the window. All processes call this. Where it fails, it fails for all of the node.
     pub(crate) fn open(&self, world: &World) {
         // SAFETY: the front closes the window before the world ends.
         let world: &'static World = unsafe { &*core::ptr::from_ref(world) };
-        let builder = Window::builder(world.endpoint()).locks(LockDesign::TestAndSet);
-        *self.window.borrow_mut() = builder.allocate(1).ok().map(Shared::new);
+        let here: Vec<u32> = world.nodes().ranks_on(world.node()).collect();
+        let group = world.endpoint().with_context(CONTEXT).group(&here);
+        let make = |group| {
+            Window::builder(&group).locks(LockDesign::TestAndSet).allocate(1).map(Shared::new)
+        };
+        *self.window.borrow_mut() = group.map_err(Error::from).and_then(make).ok();
     }
 
     /// Returns whether there are locks. Without them all windows are the host's.
@@ -45,18 +53,20 @@ impl AccumulateLocks {
         *self.window.borrow_mut() = None;
     }
 
-    /// Takes the lock of a process.
+    /// Takes the lock of a process of this node.
     pub(crate) fn lock(&self, rank: u32) -> Result<AccumulateGuard<'_>, Error> {
         // Another thread may hold the lock while it waits for the host.
         while self.is_busy.get() {
             let_others_go_on();
         }
         let window = self.window.borrow().clone().ok_or(Error::Stopped)?;
+        let place = window.group().ranks().iter().position(|other| *other == rank);
+        let place = place.ok_or(Error::Stopped)? as u32;
         self.is_busy.set(true);
-        let guard = AccumulateGuard { locks: self, window, rank };
-        guard.window.lock(LockType::Exclusive, rank, Assert::NONE)?;
+        let guard = AccumulateGuard { locks: self, window, place };
+        guard.window.lock(LockType::Exclusive, place, Assert::NONE)?;
         // The lock call does not wait for it.
-        guard.window.flush(rank)?;
+        guard.window.flush(place)?;
         Ok(guard)
     }
 }
@@ -64,7 +74,7 @@ impl AccumulateLocks {
 impl Drop for AccumulateGuard<'_> {
     fn drop(&mut self) {
         // An error of the lock was reported when it was taken.
-        let _ = self.window.unlock(self.rank);
+        let _ = self.window.unlock(self.place);
         self.locks.is_busy.set(false);
     }
 }

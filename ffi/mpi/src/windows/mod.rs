@@ -28,7 +28,7 @@ mod target;
 mod transfer;
 
 pub(crate) use basic::{Kind, by_kind};
-pub(crate) use locks::AccumulateLocks;
+pub(crate) use locks::{AccumulateLocks, CONTEXT as CONTEXT_OF_LOCKS};
 pub(crate) use ops::{PredefinedOp, operation};
 pub(crate) use pause::{Waiting, before_sleep, without_lock};
 pub(crate) use table::WinTable;

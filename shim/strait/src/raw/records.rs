@@ -17,6 +17,10 @@ pub trait RawRecords: sealed::Sealed {
     /// Removes a communicator from the record.
     fn remove_communicator(&self, context: u32);
 
+    /// Returns the number of packets that this rank has sent to ranks of its node and received from
+    /// them.
+    fn packets(&self) -> u64;
+
     /// Returns the record of a loop that calls [`RawRecords::poll_in_loop`].
     fn record_of_loop(&self) -> LoopRecord<'_>;
 
@@ -45,6 +49,11 @@ impl RawRecords for World {
 
     fn remove_communicator(&self, context: u32) {
         self.record_place().remove_communicator(context);
+    }
+
+    fn packets(&self) -> u64 {
+        self.lock_progress().publish_counts();
+        World::packets(self)
     }
 
     fn record_of_loop(&self) -> LoopRecord<'_> {

@@ -76,7 +76,7 @@ impl World {
 
     /// Returns the number of packets that this rank has sent and received on its node, as it was
     /// published last.
-    fn packets(&self) -> u64 {
+    pub(crate) fn packets(&self) -> u64 {
         let segment = self.segment();
         let peers = (0..segment.ranks()).map(|peer| segment.counters(self.rank, peer));
         let both = |count: &PairCounters| {
