@@ -25,6 +25,7 @@ mod blocks;
 mod exchanges;
 mod group;
 mod levels;
+mod mail;
 mod meeting;
 mod operation;
 pub(crate) mod raw;

@@ -3,6 +3,7 @@
 use core::fmt;
 
 use strait_core::reduce::Op;
+use strait_core::rma::LaneError;
 use strait_platform::Rank;
 
 /// The reason why a group was not made, or a collective operation failed by the arguments of this
@@ -88,6 +89,14 @@ pub enum CollectiveError {
         /// The type of the numbers.
         of: &'static str,
     },
+    /// The device does not reach a member on another node any more, although the member is not
+    /// known to be gone.
+    Device {
+        /// The member's rank.
+        rank: Rank,
+        /// The error of the connection.
+        error: LaneError,
+    },
 }
 
 impl fmt::Display for CollectiveError {
@@ -136,6 +145,11 @@ impl fmt::Display for CollectiveError {
                 "only the root, place {root}, contributes in place: other members give a slice"
             ),
             Self::Operation { op, of } => write!(f, "{op:?} is not defined for {of}"),
+            Self::Device { rank, error } => write!(
+                f,
+                "the group's leader on this node does not reach rank {rank} any more: {error}; \
+                 most likely that rank has ended, or left the group before the others"
+            ),
         }
     }
 }

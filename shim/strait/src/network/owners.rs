@@ -3,6 +3,7 @@
 use strait_core::hca::Connection;
 use strait_platform::Rank;
 
+use super::mailboxes::MailboxId;
 use super::window_tables::LaneId;
 
 /// The owner of a connection.
@@ -13,6 +14,7 @@ pub(super) enum ConnectionOwner {
     /// A link to a peer that has left.
     Parted,
     Lane(LaneId),
+    Mailboxes(MailboxId),
 }
 
 /// The owners of connections, by connection.
