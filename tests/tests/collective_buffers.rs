@@ -19,7 +19,7 @@ const LENGTHS: [usize; 18] =
     [0, 1, 2, 7, 8, 16, 50, 127, 128, 129, 500, 2047, 2048, 2049, 5000, 8191, 8192, 8193];
 
 fn has_buffers(group: &Group<'_>) -> bool {
-    format!("{group:?}").contains("Ready")
+    format!("{group:?}").contains("buffers: Ready")
 }
 
 /// Makes a group of all ranks that has collective buffers.
