@@ -9,13 +9,12 @@ use fastrand::Rng;
 use strait::{CollectiveError, Error, Group, Op, World};
 use strait_core::hca::{Access, Completion, Connection, Done, Hca, RemoteAddress, WorkError};
 use strait_core::rma::{LENT, Lane, LaneError, MAIL_MAX, MAILBOX_BYTES, MailError, MailboxPair};
+use strait_core::sync::CacheLine;
 use strait_sim::{Model, SimDevice, SimFabric};
 use strait_tests::{Ranks, die, report, traffic};
 
-/// Memory of one side, aligned to a line.
-#[repr(align(64))]
-#[derive(Clone, Copy)]
-struct Line([u8; 64]);
+/// Aligned memory of one side: that of the lane, and the mailbox behind it.
+type Memory = Vec<CacheLine<[u64; 8]>>;
 
 /// One of two ranks that exchange messages in simulated time.
 struct Side {
@@ -59,7 +58,7 @@ impl Side {
 }
 
 /// Makes two ranks with mailboxes for each other in `memory`.
-fn sides(fabric: &SimFabric, memory: &mut [Vec<Line>; 2]) -> [Side; 2] {
+fn sides(fabric: &SimFabric, memory: &mut [Memory; 2]) -> [Side; 2] {
     let ends = [0, 1].map(|rank| {
         let base: NonNull<u8> = NonNull::from(&mut memory[rank as usize][..]).cast();
         let mut device = fabric.device(rank);
@@ -88,8 +87,9 @@ fn sides(fabric: &SimFabric, memory: &mut [Vec<Line>; 2]) -> [Side; 2] {
     })
 }
 
-fn memory() -> [Vec<Line>; 2] {
-    [(); 2].map(|()| vec![Line([0; 64]); (LENT + MAILBOX_BYTES).div_ceil(64)])
+fn memory() -> [Memory; 2] {
+    let lines = (LENT + MAILBOX_BYTES).div_ceil(64);
+    [(); 2].map(|()| (0..lines).map(|_| CacheLine([0; 8])).collect())
 }
 
 /// Plays a random schedule in which each side sends some hundreds of messages.

@@ -15,8 +15,8 @@
 //! An accumulate that would need many round trips is an active message ([`ActiveMessage`]) to the
 //! member's [`AmHandler`].
 //!
-//! The leaders of nodes in collective operations use lanes, too: they write short messages into each
-//! other's mailboxes ([`MailboxPair`]).
+//! The leaders of nodes in collective operations use lanes, too: they write short messages into
+//! each other's mailboxes ([`MailboxPair`]).
 //!
 //! Absent on purpose: which epochs allow which operations (an MPI library's task), and passing the
 //! time.

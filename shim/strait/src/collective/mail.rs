@@ -249,8 +249,8 @@ impl Team<'_> {
     }
 
     /// Returns why the lane to the member in `place` broke. Mostly that member has ended, and then
-    /// its link shows it, too. The lane alone does not prove it, since a member that gives up closes
-    /// its end.
+    /// its link shows it, too. The lane alone does not prove it, since a member that leaves the
+    /// group closes its end.
     #[cold]
     fn lane_failure(&self, place: u32, error: LaneError) -> Error {
         let (rank, limit) = (self.rank(place), Instant::now() + TIME_FOR_A_CAUSE);

@@ -14,7 +14,7 @@ use strait_platform::segment::Mapping;
 
 use super::Network;
 use super::owners::ConnectionOwner;
-use super::window_tables::NameTable;
+use super::window_tables::{MailboxId, NameTable};
 use crate::NetworkError;
 
 /// Number of groups of leaders of all nodes for which a rank has mailboxes at a time.
@@ -29,10 +29,6 @@ pub(super) const fn mailboxes(nodes: u32) -> u32 {
     let members = if nodes < MAIL_MEMBERS { nodes } else { MAIL_MEMBERS };
     MAIL_GROUPS * members.saturating_sub(1)
 }
-
-/// The name of this rank's mailboxes with one peer, until they are closed.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct MailboxId(pub(super) usize);
 
 /// What a peer needs for mailboxes with this rank.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]

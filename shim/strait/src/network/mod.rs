@@ -25,9 +25,11 @@ mod window_tables;
 
 pub(crate) use config::{config, stride};
 pub(crate) use listener::ConnectionListener;
-pub(crate) use mailboxes::{MAIL_MEMBERS, MailboxAddress, MailboxId, ReceivedMail};
+pub(crate) use mailboxes::{MAIL_MEMBERS, MailboxAddress, ReceivedMail};
 pub(crate) use remote_peers::RemotePeers;
-pub(crate) use window_tables::{HandlerId, LaneId, LaneOrigin, TransferId, WindowTransfer};
+pub(crate) use window_tables::{
+    HandlerId, LaneId, LaneOrigin, MailboxId, TransferId, WindowTransfer,
+};
 
 use std::io;
 use std::os::fd::OwnedFd;

@@ -3,8 +3,7 @@
 use strait_core::hca::Connection;
 use strait_platform::Rank;
 
-use super::mailboxes::MailboxId;
-use super::window_tables::LaneId;
+use super::window_tables::{LaneId, MailboxId};
 
 /// The owner of a connection.
 #[derive(Clone, Copy, Debug)]

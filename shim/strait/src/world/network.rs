@@ -58,8 +58,8 @@ impl World {
         self.with_network(|network| network.watch_over(rank));
     }
 
-    /// Returns whether devices of peers write what this rank waits for, and ring no doorbell: signals
-    /// of windows that span nodes, and messages in mailboxes.
+    /// Returns whether devices of peers write what this rank waits for, and ring no doorbell:
+    /// signals of windows that span nodes, and messages in mailboxes.
     pub(super) fn is_written_silently(&self) -> bool {
         self.with_network(|network| network.is_written_silently()).unwrap_or(false)
     }
