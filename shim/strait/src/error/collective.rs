@@ -7,7 +7,7 @@ use strait_core::rma::LaneError;
 use strait_platform::Rank;
 
 /// The reason why a group was not made, or a collective operation failed by the arguments of this
-/// rank or another.
+/// rank or another, or by the device.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum CollectiveError {
@@ -154,4 +154,11 @@ impl fmt::Display for CollectiveError {
     }
 }
 
-impl core::error::Error for CollectiveError {}
+impl core::error::Error for CollectiveError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Device { error, .. } => Some(error),
+            _ => None,
+        }
+    }
+}

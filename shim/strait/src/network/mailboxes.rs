@@ -148,7 +148,7 @@ impl<H: Hca> Network<H> {
     }
 
     /// Connects the mailboxes with the peer's, which have this address. The caller repeats the call
-    /// until it returns true.
+    /// until it returns true. After an error the peer cannot connect to this side either.
     pub(crate) fn connect_mailboxes(
         &mut self,
         MailboxId(id): MailboxId,
@@ -156,8 +156,15 @@ impl<H: Hca> Network<H> {
     ) -> Result<bool, LaneError> {
         let keeps_order = self.device.capabilities().ordered_bytes;
         let Some(open) = self.mailboxes.all.get_mut(id) else { return Ok(false) };
-        if !open.lane.connect(&mut self.device, &Address(address.lane))? {
-            return Ok(false);
+        match open.lane.connect(&mut self.device, &Address(address.lane)) {
+            Ok(true) => {}
+            Ok(false) => return Ok(false),
+            Err(error) => {
+                // A peer that waits for this end must not wait any longer. The lane counts as
+                // closed even if the device fails.
+                let _ = open.lane.close(&mut self.device);
+                return Err(error);
+            }
         }
         let there = RemoteAddress { address: address.mailbox, key: address.key };
         // SAFETY: the mailbox lies in the memory, aligned to a page and zeroed before the peer
@@ -242,7 +249,12 @@ impl<H: Hca> Network<H> {
         if !is_sent {
             return;
         }
-        self.owners.clear(lane.connection());
+        let connection = lane.connection();
+        // The device may have given a connection that could not be made to another owner.
+        let owner = self.owners.of(connection);
+        if matches!(owner, Some(ConnectionOwner::Mailboxes(owner)) if owner.0 == id) {
+            self.owners.clear(connection);
+        }
         let is_closed = lane.close(&mut self.device).is_ok();
         let Some(open) = self.mailboxes.all.take(id) else { return };
         self.mailboxes.closing -= 1;
