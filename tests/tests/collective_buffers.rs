@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use fastrand::Rng;
 use strait::boot::SegmentConfig;
-use strait::{CollectiveError, Error, FailureCause, Fault, Group, Nodes, Op, World};
+use strait::{CollectiveError, Error, FailureCause, Fault, Group, InPlace, Nodes, Op, World};
 use strait_core::layout::BARRIER_SLOTS;
 use strait_core::shm::BarrierAlgorithm;
 use strait_tests::{Ranks, die, report, threads, threads_on};
@@ -19,7 +19,7 @@ const LENGTHS: [usize; 18] =
     [0, 1, 2, 7, 8, 16, 50, 127, 128, 129, 500, 2047, 2048, 2049, 5000, 8191, 8192, 8193];
 
 fn has_buffers(group: &Group<'_>) -> bool {
-    format!("{group:?}").contains("Ready")
+    format!("{group:?}").contains("buffers: Ready")
 }
 
 /// Makes a group of all ranks that has collective buffers.
@@ -39,6 +39,29 @@ fn compose(left: u64, right: u64) -> u64 {
     u64::from(a.wrapping_mul(c)) << 32 | u64::from(b.wrapping_mul(c).wrapping_add(d))
 }
 
+/// Gathers vectors at the root, and returns what the root has.
+fn gather(group: &Group<'_>, own: &[u64], root: u32) -> Vec<u64> {
+    if group.place() != root {
+        group.gather(own, &mut [], root).unwrap();
+        return Vec::new();
+    }
+    let mut all = vec![0; own.len() * group.ranks().len()];
+    group.gather(own, &mut all, root).unwrap();
+    all
+}
+
+/// Gathers vectors at all members.
+fn allgather(group: &Group<'_>, own: &[u64], in_place: bool) -> Vec<u64> {
+    let mut all = vec![0; own.len() * group.ranks().len()];
+    if in_place {
+        all[group.place() as usize * own.len()..][..own.len()].copy_from_slice(own);
+        group.allgather(InPlace, &mut all).unwrap();
+    } else {
+        group.allgather(own, &mut all).unwrap();
+    }
+    all
+}
+
 /// Performs random operations in two groups of the same members, of which one has no buffers, and
 /// compares.
 fn agree(world: &World, seed: u64, count: usize) {
@@ -55,15 +78,18 @@ fn agree(world: &World, seed: u64, count: usize) {
         let data: Vec<u64> = (0..length).map(|_| own.u64(..)).collect();
         let mut both = [data.clone(), data];
         for (group, data) in [&shared, &messages].into_iter().zip(&mut both) {
-            match number % 5 {
+            match number % 8 {
                 0 => group.broadcast(data, root).unwrap(),
                 1 => group.reduce(data, compose, root).unwrap(),
                 2 => group.reduce(data, Op::Max, root).unwrap(),
                 3 => group.allreduce(data, compose).unwrap(),
-                _ => group.allreduce(data, Op::Sum).unwrap(),
+                4 => group.allreduce(data, Op::Sum).unwrap(),
+                5 => *data = gather(group, data, root),
+                6 => *data = allgather(group, data, false),
+                _ => *data = allgather(group, data, true),
             }
             // The vectors of the other members of a reduce are undefined.
-            if [1, 2].contains(&(number % 5)) && group.place() != root {
+            if [1, 2].contains(&(number % 8)) && group.place() != root {
                 data.clear();
             }
         }
@@ -312,6 +338,22 @@ fn a_death_ends_a_reduce_to_each_root() {
 #[test]
 fn a_death_ends_an_allreduce() {
     survive("a_death_ends_an_allreduce", |group, _| group.allreduce(&mut [1_u64; 50], Op::Sum));
+}
+
+#[test]
+fn a_death_ends_a_gather_at_a_living_root() {
+    survive("a_death_ends_a_gather_at_a_living_root", |group, _| {
+        let mut all = [0_u64; 80];
+        let all = if group.place() == 1 { &mut all[..] } else { &mut [] };
+        group.gather(&[1_u64; 20], all, 1)
+    });
+}
+
+#[test]
+fn a_death_ends_an_allgather() {
+    survive("a_death_ends_an_allgather", |group, _| {
+        group.allgather(&[1_u64; 20], &mut [0_u64; 80])
+    });
 }
 
 /// The dead rank is on another node than the root.

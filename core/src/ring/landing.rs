@@ -123,7 +123,8 @@ impl Counter {
     pub fn read(&self) -> u64 {
         // ORDER ring/2: Acquire, pairs with the device's write of the counter. For a head, the
         // bytes before it may then be read. For a tail or credit, the places before it may be
-        // written again. For a count of fetched parts, the user may reuse its buffer.
+        // written again. For a count of fetched parts, the user may reuse its buffer. For the flag
+        // of an entry in a mailbox (`rma`), the message before it may be read.
         let value = self.0.load(order("ring/2", Acquire));
         dma::payload_after_flag();
         value

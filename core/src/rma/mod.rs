@@ -15,6 +15,9 @@
 //! An accumulate that would need many round trips is an active message ([`ActiveMessage`]) to the
 //! member's [`AmHandler`].
 //!
+//! The leaders of nodes in collective operations use lanes, too: they write short messages into
+//! each other's mailboxes ([`MailboxPair`]).
+//!
 //! Absent on purpose: which epochs allow which operations (an MPI library's task), and passing the
 //! time.
 
@@ -27,6 +30,7 @@ mod block;
 mod exchange;
 mod lane;
 mod locked;
+mod mailbox;
 mod moving;
 mod name;
 mod plain;
@@ -48,6 +52,7 @@ pub use block::{STRIPE, STRIPES, WindowBlock};
 pub use exchange::FetchUpdate;
 pub use lane::{AtomicOp, LENT, Lane, LaneError, SLOT, SLOTS};
 pub use locked::{LockedResult, LockedUpdate};
+pub use mailbox::{MAIL_MAX, MAILBOX_BYTES, MailError, MailboxPair};
 pub use moving::Moving;
 pub use name::{AnswerNumber, DataNumber, NUMBER_MAX, RecordName, WindowNumber};
 pub use plain::combine_plain;

@@ -104,7 +104,9 @@ impl Group<'_> {
             Some(own) if self.place() != root => Blocks::Equal(own.len()),
             _ => self.equal_blocks_of(own, all)?,
         };
-        run(self.team(), Some(root), |team| team.gather(own, bytes_mut(all), blocks, root))
+        run(self.team(), Some(root), |team| {
+            team.gather(self.meeting(), own, bytes_mut(all), blocks, root)
+        })
     }
 
     /// Gathers the members' vectors in the `ranges` of `all` at the root: one range of elements for
@@ -142,7 +144,9 @@ impl Group<'_> {
     ) -> Result<(), Error> {
         let own = self.contribution(own.into().bytes(), root)?;
         let blocks = self.blocks_at_root(own, ranges, all, root)?;
-        run(self.team(), Some(root), |team| team.gather(own, bytes_mut(all), blocks, root))
+        run(self.team(), Some(root), |team| {
+            team.gather(self.meeting(), own, bytes_mut(all), blocks, root)
+        })
     }
 
     /// Scatters `all` of the root: each member receives a part of one length in `own`, in the order
@@ -248,7 +252,9 @@ impl Group<'_> {
     ) -> Result<(), Error> {
         let own = own.into().bytes();
         let blocks = self.equal_blocks_of(own, all)?;
-        run(self.team(), None, |team| team.allgather(own, bytes_mut(all), blocks))
+        run(self.team(), None, |team| {
+            team.allgather_all(self.meeting(), own, bytes_mut(all), blocks)
+        })
     }
 
     /// Gathers the members' vectors in the `ranges` of `all` at every member: one range of elements
@@ -282,7 +288,9 @@ impl Group<'_> {
         let own = own.into().bytes();
         let blocks = self.blocks(ranges, all)?;
         self.check_own(own, blocks)?;
-        run(self.team(), None, |team| team.allgather(own, bytes_mut(all), blocks))
+        run(self.team(), None, |team| {
+            team.allgather_all(self.meeting(), own, bytes_mut(all), blocks)
+        })
     }
 
     /// Sends each member an equal part of `out`, and receives the members' parts in `into`, both in

@@ -170,6 +170,6 @@ impl<'world> Group<'world> {
 impl Drop for Group<'_> {
     fn drop(&mut self) {
         let world = self.world();
-        self.meeting.get_mut().leave(&world.segment(), world.rank());
+        self.meeting.get_mut().leave(world);
     }
 }

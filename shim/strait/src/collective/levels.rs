@@ -8,7 +8,7 @@ use super::meeting::way;
 use super::operation::Operator;
 use super::team::Team;
 use crate::Error;
-use crate::world::meeting::{Levels, Places};
+use crate::world::meeting::{LeaderMail, Levels, Places};
 
 impl Levels {
     /// Returns the levels of a group. The member in place `root` leads its node; the first member
@@ -39,7 +39,8 @@ impl Levels {
         data: &mut [u8],
     ) -> Result<(), Error> {
         if team.among(&self.here).place == 0 {
-            team.among(&self.speakers).broadcast(data, 0)?;
+            let bytes = data.len();
+            self.between_nodes(team, meeting, bytes, |leaders| leaders.broadcast(data, 0))?;
         }
         self.broadcast_on_node(team, meeting, data)
     }
@@ -87,19 +88,23 @@ impl Levels {
 
 impl Places {
     pub(super) fn new(team: Team<'_>) -> Self {
-        Self { levels: Levels::new(team, 0), on_node: Box::default() }
+        let mail = LeaderMail::Unused { operations: 0 };
+        Self { levels: Levels::new(team, 0), on_node: Box::default(), mail }
     }
 
     /// Waits for all members on the node, then for all nodes, then releases the members on the
     /// node.
     pub(super) fn barrier(&mut self, team: Team<'_>) -> Result<(), Error> {
         team.check_whole()?;
-        let here = team.among(&self.levels.here);
+        let Self { levels, on_node, mail } = self;
+        let here = team.among(&levels.here);
         let way = way(here.count());
-        self.on_node.barrier(here, way)?;
+        on_node.barrier(here, way)?;
         if here.place == 0 {
-            team.among(&self.levels.speakers).disseminate()?;
+            let leaders = team.among(&levels.speakers);
+            let mail = mail.for_message(leaders, 0)?;
+            leaders.with_mail(mail.as_deref()).disseminate()?;
         }
-        self.on_node.barrier(here, way)
+        on_node.barrier(here, way)
     }
 }

@@ -1,15 +1,16 @@
 //! Collective operations (MPI-5.0 chapter 6).
 //!
 //! A barrier uses words in the segment (`[Nemesis07]` §3.4, [`strait_core::shm::Barrier`]) while
-//! its group has a slot, and messages otherwise. Members of one node broadcast and reduce short
-//! vectors through collective buffers (`shared`). The other operations consist of messages. The
-//! folder `algorithms` has them, and chooses them by length and number of members.
+//! its group has a slot, and messages otherwise. Members of one node gather, broadcast and reduce
+//! short vectors through collective buffers (`shared`). The other operations consist of messages.
+//! The folder `algorithms` has them, and chooses them by length and number of members.
 //!
-//! A barrier of a group on several nodes has three steps: on each node, by messages between the
-//! leaders of the nodes, and on each node again. A broadcast goes to each node once, and a short
-//! gather or scatter, and a reduce or allreduce of integers, has one message for each node.
-//! Reductions depend only on the places of the members, so neither the length of the vectors nor
-//! the mapping of members to nodes changes a result.
+//! A barrier of a group on several nodes has three steps: on each node, between the leaders of the
+//! nodes, and on each node again. A broadcast goes to each node once, and a short gather or
+//! scatter, and a reduce or allreduce of integers, has one message for each node. Most short
+//! messages between leaders go through mailboxes (`mail`). Reductions depend only on the places of
+//! the members, so neither the length of the vectors nor the mapping of members to nodes changes a
+//! result.
 //!
 //! The messages use the user's context with its top bit set: contexts from 2^31 on belong to
 //! Strait.
@@ -25,6 +26,7 @@ mod blocks;
 mod exchanges;
 mod group;
 mod levels;
+mod mail;
 mod meeting;
 mod operation;
 pub(crate) mod raw;
@@ -32,6 +34,7 @@ pub(crate) mod raw_group;
 mod reductions;
 mod scratch;
 mod shared;
+mod shared_blocks;
 mod shared_buffers;
 mod split;
 mod team;

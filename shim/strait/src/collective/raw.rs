@@ -92,7 +92,7 @@ impl RawGroup for Group<'_> {
             return Err(CollectiveError::InPlace { root }.into());
         }
         self.check_block(own.map(<[u8]>::len), blocks)?;
-        run(self.team(), Some(root), |team| team.gather(own, all, blocks, root))
+        run(self.team(), Some(root), |team| team.gather(self.meeting(), own, all, blocks, root))
     }
 
     unsafe fn scatter_raw(
@@ -127,7 +127,7 @@ impl RawGroup for Group<'_> {
         let (own, all) = unsafe { (own.map(|own| bytes(own)), bytes_mut(all)) };
         let blocks = blocks.check(all.len(), self.ranks.len() as u32)?;
         self.check_block(own.map(<[u8]>::len), blocks)?;
-        run(self.team(), None, |team| team.allgather(own, all, blocks))
+        run(self.team(), None, |team| team.allgather_all(self.meeting(), own, all, blocks))
     }
 
     unsafe fn alltoall_raw(

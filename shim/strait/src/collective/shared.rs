@@ -63,15 +63,15 @@ impl MeetingPoint {
 }
 
 /// The steps of a group, as one of its members takes them.
-struct SharedSteps<'a> {
-    team: Team<'a>,
+pub(super) struct SharedSteps<'a> {
+    pub(super) team: Team<'a>,
     slot: &'a BarrierSlot,
     buffers: &'a mut CollectiveBuffers,
 }
 
 impl SharedSteps<'_> {
     /// Enters the next step and shows `data` to the other members, when there is room for it.
-    fn show(&mut self, data: &[u8]) -> Result<(), Error> {
+    pub(super) fn show(&mut self, data: &[u8]) -> Result<(), Error> {
         let steps = self.buffers.steps_before(data.len());
         let slot = self.slot;
         self.wait_until(None, |buffers| buffers.steps.have_all_entered(slot, steps))?;
@@ -81,13 +81,13 @@ impl SharedSteps<'_> {
     }
 
     /// Enters the next step without a vector.
-    fn enter(&mut self) {
+    pub(super) fn enter(&mut self) {
         self.buffers.steps.enter(self.slot);
         self.team.world.wake_sleepers(self.team.others());
     }
 
     /// Waits until the member in `place` has entered the last step of this member.
-    fn wait_for(&mut self, place: u32) -> Result<(), Error> {
+    pub(super) fn wait_for(&mut self, place: u32) -> Result<(), Error> {
         let slot = self.slot;
         self.wait_until(Some(place), |buffers| buffers.steps.has_entered(slot, place))
     }
@@ -122,7 +122,7 @@ impl SharedSteps<'_> {
     }
 
     /// Copies the vector that the member in `place` showed in the last step.
-    fn read(&self, place: u32, into: &mut [u8]) -> Result<(), Error> {
+    pub(super) fn read(&self, place: u32, into: &mut [u8]) -> Result<(), Error> {
         Ok(self.buffers.read_checked(&self.team, place, into)?)
     }
 }
@@ -175,7 +175,7 @@ impl<'a> Vectors<'a> {
 
 /// Returns true if so many members of one node use collective buffers for a vector of `bytes`
 /// bytes, in an operation that uses them for `lengths`.
-fn is_shared(members: u32, bytes: usize, lengths: &RangeInclusive<usize>) -> bool {
+pub(super) fn is_shared(members: u32, bytes: usize, lengths: &RangeInclusive<usize>) -> bool {
     (SHARED_MEMBERS..=FLAGS as u32).contains(&members) && lengths.contains(&bytes)
 }
 
@@ -261,7 +261,7 @@ impl Team<'_> {
 
     /// Runs `act` on the group's steps, and makes progress now and then. Returns false if the
     /// members have no collective buffers.
-    fn in_step(
+    pub(super) fn in_step(
         self,
         meeting: Meeting<'_>,
         act: impl FnOnce(SharedSteps<'_>) -> Result<(), Error>,

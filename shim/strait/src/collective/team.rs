@@ -10,6 +10,7 @@ use strait_platform::Rank;
 
 use super::scratch::Scratch;
 use crate::buffer::{part_of, part_of_mut};
+use crate::network::MailboxId;
 use crate::reserved::INTERNAL;
 use crate::{CollectiveError, Error, World};
 
@@ -52,6 +53,8 @@ pub(super) struct Team<'a> {
     pub(super) place: u32,
     /// Number of the window of which these are the members.
     window: Option<u32>,
+    /// Mailboxes with other members, for short messages.
+    pub(super) mail: Option<&'a [(Rank, MailboxId)]>,
 }
 
 impl<'a> Team<'a> {
@@ -62,7 +65,7 @@ impl<'a> Team<'a> {
         members: Members<'a>,
         place: u32,
     ) -> Self {
-        Self { world, context, tag, members, all: members, place, window: None }
+        Self { world, context, tag, members, all: members, place, window: None, mail: None }
     }
 
     /// Returns the same members, as those of a window.
@@ -77,6 +80,14 @@ impl<'a> Team<'a> {
     {
         let own = ranks.iter().position(|rank| *rank == self.world.rank());
         Team { members: Members::List(ranks), place: own.unwrap_or(0) as u32, ..*self }
+    }
+
+    /// Returns the same members, which send short messages through these mailboxes.
+    pub(super) const fn with_mail<'b>(self, mail: Option<&'b [(Rank, MailboxId)]>) -> Team<'b>
+    where
+        'a: 'b,
+    {
+        Team { mail, ..self }
     }
 
     /// Returns the rank in `place`.
@@ -191,9 +202,12 @@ impl<'a> Team<'a> {
     /// Receives a message of exactly the length of `buffer` from the member in `place`.
     pub(super) fn receive(&self, buffer: &mut [u8], place: u32) -> Result<(), Error> {
         let (source, expected) = (self.members.rank(place), buffer.len());
-        let found = match self.receive_any_length(buffer, source) {
-            Err(Error::Fault(Fault::Truncated { message, .. })) => message,
-            other => other?,
+        let found = match self.mailboxes(place, expected) {
+            Some(mail) => self.receive_mail(mail, buffer, place)?,
+            None => match self.receive_any_length(buffer, source) {
+                Err(Error::Fault(Fault::Truncated { message, .. })) => message,
+                other => other?,
+            },
         };
         if found == expected {
             return Ok(());
@@ -237,6 +251,9 @@ impl<'a> Team<'a> {
     /// Begins a send. `Some`: the send continues and needs `data`, and the caller ends it by
     /// `finish` or `settle`.
     fn begin_send(&self, data: &[u8], place: u32) -> Result<Option<RequestId>, Error> {
+        if let Some(mail) = self.mailboxes(place, data.len()) {
+            return self.send_mail(mail, data, place).map(|()| None);
+        }
         let (rank, key) = (self.members.rank(place), Key::new(self.context | INTERNAL, self.tag));
         let sent = self.world.engine().send_short(rank, key, data);
         if self.world.wake_after(sent, rank) {

@@ -3,10 +3,11 @@
 use core::fmt;
 
 use strait_core::reduce::Op;
+use strait_core::rma::LaneError;
 use strait_platform::Rank;
 
 /// The reason why a group was not made, or a collective operation failed by the arguments of this
-/// rank or another.
+/// rank or another, or by the device.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum CollectiveError {
@@ -88,6 +89,14 @@ pub enum CollectiveError {
         /// The type of the numbers.
         of: &'static str,
     },
+    /// The device does not reach a member on another node any more, although the member is not
+    /// known to be gone.
+    Device {
+        /// The member's rank.
+        rank: Rank,
+        /// The error of the connection.
+        error: LaneError,
+    },
 }
 
 impl fmt::Display for CollectiveError {
@@ -136,8 +145,20 @@ impl fmt::Display for CollectiveError {
                 "only the root, place {root}, contributes in place: other members give a slice"
             ),
             Self::Operation { op, of } => write!(f, "{op:?} is not defined for {of}"),
+            Self::Device { rank, error } => write!(
+                f,
+                "the group's leader on this node does not reach rank {rank} any more: {error}; \
+                 most likely that rank has ended, or left the group before the others"
+            ),
         }
     }
 }
 
-impl core::error::Error for CollectiveError {}
+impl core::error::Error for CollectiveError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Device { error, .. } => Some(error),
+            _ => None,
+        }
+    }
+}

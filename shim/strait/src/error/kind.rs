@@ -5,7 +5,7 @@ use strait_platform::boot::BootError;
 use strait_platform::segment::SegmentError;
 
 use super::Error;
-use crate::{NetworkError, WindowError};
+use crate::{CollectiveError, NetworkError, WindowError};
 
 /// The kind of an [`Error`], by what a caller can do about it: [`Error::kind`].
 ///
@@ -76,6 +76,7 @@ impl Error {
             Self::Segment(error) => of_segment(error),
             Self::Start(error) => of_start(error),
             Self::Fault(fault) => of_fault(fault),
+            Self::Collective(CollectiveError::Device { .. }) => ErrorKind::Unreachable,
             Self::Collective(_) | Self::OtherWorld => ErrorKind::InvalidArgument,
             Self::Window(error) => of_window(error),
             Self::Thread(_) | Self::OutOfMemory(_) => ErrorKind::Resources,

@@ -15,6 +15,7 @@ pub(crate) mod handshake;
 pub(crate) mod job;
 mod lanes;
 mod listener;
+mod mailboxes;
 mod memory_events;
 mod owners;
 mod remote_peers;
@@ -24,8 +25,11 @@ mod window_tables;
 
 pub(crate) use config::{config, stride};
 pub(crate) use listener::ConnectionListener;
+pub(crate) use mailboxes::{MAIL_MEMBERS, MailboxAddress, ReceivedMail};
 pub(crate) use remote_peers::RemotePeers;
-pub(crate) use window_tables::{HandlerId, LaneId, LaneOrigin, TransferId, WindowTransfer};
+pub(crate) use window_tables::{
+    HandlerId, LaneId, LaneOrigin, MailboxId, TransferId, WindowTransfer,
+};
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -42,6 +46,7 @@ use strait_platform::Rank;
 use strait_platform::segment::Mapping;
 
 use crate::NetworkError;
+use mailboxes::MailboxTable;
 use owners::{ConnectionOwner, ConnectionOwners};
 use window_tables::{AmHandlers, NameTable};
 
@@ -67,6 +72,8 @@ pub(crate) struct Network<H: Hca> {
     made: usize,
     /// The registered memory of the links. The device is dropped before it.
     loans: Vec<Loan>,
+    /// The mailboxes of leaders. They own registered memory, too.
+    mailboxes: MailboxTable,
 }
 
 /// The memory of one link.
@@ -111,6 +118,7 @@ impl<H: Hca> Network<H> {
             device,
             made: 0,
             loans: Vec::new(),
+            mailboxes: MailboxTable::default(),
         }
     }
 
@@ -168,6 +176,7 @@ impl<H: Hca> Network<H> {
                         Ok(Done::Receive { .. }) => self.active_message_came(id),
                         _ => self.lane_completed(id, completion),
                     },
+                    Some(ConnectionOwner::Mailboxes(id)) => self.mail_completed(id, completion),
                     None => {}
                 }
             }
@@ -175,6 +184,7 @@ impl<H: Hca> Network<H> {
                 break;
             }
         }
+        self.end_mailboxes();
     }
 
     /// Returns the atomics of the device.
@@ -193,7 +203,7 @@ impl<H: Hca> Network<H> {
         let lines = self.lines.iter_mut().flatten();
         let busy =
             lines.filter_map(|line| (!line.link.drain(device).unwrap_or(true)).then_some(()));
-        busy.count() == 0
+        busy.count() == 0 && self.mailboxes.is_drained()
     }
 
     /// Sends a request to the device of every peer, so that links to dead peers break.

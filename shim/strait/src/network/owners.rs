@@ -3,7 +3,7 @@
 use strait_core::hca::Connection;
 use strait_platform::Rank;
 
-use super::window_tables::LaneId;
+use super::window_tables::{LaneId, MailboxId};
 
 /// The owner of a connection.
 #[derive(Clone, Copy, Debug)]
@@ -13,6 +13,7 @@ pub(super) enum ConnectionOwner {
     /// A link to a peer that has left.
     Parted,
     Lane(LaneId),
+    Mailboxes(MailboxId),
 }
 
 /// The owners of connections, by connection.

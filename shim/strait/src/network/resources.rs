@@ -17,6 +17,7 @@ use strait_platform::{Nodes, Rank, topology};
 
 use super::Network;
 use super::config::{peers, stride};
+use super::mailboxes::mailboxes;
 use super::memory_events::MemoryEvents;
 use crate::{NetworkError, SystemMemory, env};
 
@@ -184,10 +185,11 @@ fn cached(device: Device) -> Result<JobDevice, NetworkError> {
 /// a connection, and a receive for its wake-up. The memory is that of one link, because the number
 /// of links is not known in advance. It is the link's own memory and a large part of user memory
 /// each way. Large transfers go in pieces where the system allows no more. A window needs a
-/// connection to each rank, and a receive for each operand buffer.
+/// connection to each rank, and a receive for each operand buffer. A group with mailboxes needs a
+/// connection to each leader.
 fn demand(peers: u32, ranks: u32, config: &LinkConfig) -> Demand {
     let each = stride(config) as u64 + 2 * u64::from(env::RING_COPY_DEFAULT);
-    let connections = peers + WINDOWS * ranks;
+    let connections = peers + WINDOWS * ranks + mailboxes(ranks);
     let receives = peers + WINDOWS * ranks * OPERAND_BUFFERS as u32;
     Demand { connections, receives, memory: each }
 }

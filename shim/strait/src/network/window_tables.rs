@@ -1,5 +1,5 @@
-//! What a network keeps for windows: lanes, transfers and handlers. Each has a name until it is
-//! closed.
+//! What a network keeps for windows and groups: lanes, transfers, handlers and mailboxes. Each has
+//! a name until it is closed.
 
 use strait_core::buffer::Part;
 use strait_core::engine::Owner;
@@ -10,6 +10,10 @@ use strait_platform::Rank;
 /// The name of a lane, until it is closed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct LaneId(pub(super) usize);
+
+/// The name of this rank's mailboxes with one peer, until they are closed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct MailboxId(pub(super) usize);
 
 /// A transfer between user memory and a member's part. The device may still be working on it.
 #[derive(Clone, Copy, Debug)]

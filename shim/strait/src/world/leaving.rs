@@ -38,10 +38,13 @@ impl World {
             return Ok(());
         }
         let flushed = self.hand_over_all();
+        for (_, meeting) in self.meetings().iter_mut() {
+            meeting.close_mailboxes(self);
+        }
         let left = self.leave_network();
         let written = self.write_profile();
         for (_, mut meeting) in self.meetings.take() {
-            meeting.leave(&self.segment(), self.rank);
+            meeting.leave(self);
         }
         self.end(Life::Finished);
         let finalized = self.store.borrow_mut().finalize();

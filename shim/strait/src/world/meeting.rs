@@ -3,10 +3,14 @@
 
 use core::cell::{Cell, RefCell};
 use core::ptr::NonNull;
+use std::rc::Rc;
 
 use strait_core::layout::Segment;
 use strait_core::shm::{Barrier, BarrierSlot, Exchange, Seats, Steps};
 use strait_platform::Rank;
+
+use super::World;
+use crate::network::MailboxId;
 
 /// The means by which the members of a group meet.
 #[derive(Debug)]
@@ -77,6 +81,24 @@ pub(crate) struct CollectiveMemory {
 pub(crate) struct Places {
     pub(crate) levels: Levels,
     pub(crate) on_node: Box<MeetingPoint>,
+    pub(crate) mail: LeaderMail,
+}
+
+/// This rank's mailboxes with the other leaders.
+pub(crate) type Mailboxes = Rc<[(Rank, MailboxId)]>;
+
+/// Whether the leaders of a group have mailboxes for each other.
+#[derive(Debug)]
+pub(crate) enum LeaderMail {
+    /// They have none yet.
+    Unused {
+        /// Number of operations that could have used them.
+        operations: u32,
+    },
+    /// They can have none.
+    Refused,
+    /// They have some.
+    Ready(Mailboxes),
 }
 
 /// A group's members on this node, and the leaders of all nodes: one member of each that acts for
@@ -96,13 +118,29 @@ impl Default for MeetingPoint {
 }
 
 impl MeetingPoint {
-    /// Leaves the slot, if there is one.
-    pub(crate) fn leave(&mut self, segment: &Segment, rank: Rank) {
+    /// Leaves the slot and closes the mailboxes, if there are some.
+    pub(crate) fn leave(&mut self, world: &World) {
+        // After a death, other members may still send what this member does not receive any more.
+        // They must not take this member for dead.
+        if !world.has_lost_a_rank() {
+            self.close_mailboxes(world);
+        }
         match core::mem::take(self) {
-            Self::Slot(GroupBarrier { number, .. }) => seats(segment, rank).leave(number),
-            Self::Nodes(mut places) => places.on_node.leave(segment, rank),
+            Self::Slot(GroupBarrier { number, .. }) => {
+                seats(&world.segment(), world.rank()).leave(number);
+            }
+            Self::Nodes(mut places) => places.on_node.leave(world),
             Self::Nowhere { .. } | Self::Messages { .. } => {}
         }
+    }
+
+    /// Closes the mailboxes, if there are some. No later operation uses them.
+    pub(crate) fn close_mailboxes(&mut self, world: &World) {
+        let Self::Nodes(Places { mail, .. }) = self else { return };
+        let LeaderMail::Ready(ids) = core::mem::replace(mail, LeaderMail::Refused) else { return };
+        world.with_network(|network| {
+            ids.iter().for_each(|(_, id)| network.close_mailboxes(*id));
+        });
     }
 }
 

@@ -58,10 +58,10 @@ impl World {
         self.with_network(|network| network.watch_over(rank));
     }
 
-    /// Returns whether there are windows that span nodes. Devices write their signals and ring no
-    /// doorbell.
-    pub(super) fn has_far_windows(&self) -> bool {
-        self.with_network(|network| network.has_lanes()).unwrap_or(false)
+    /// Returns whether devices of peers write what this rank waits for, and ring no doorbell:
+    /// signals of windows that span nodes, and messages in mailboxes.
+    pub(super) fn is_written_silently(&self) -> bool {
+        self.with_network(|network| network.is_written_silently()).unwrap_or(false)
     }
 
     /// Tells all peers on other nodes that this rank leaves, and waits until they know or are gone.
@@ -83,6 +83,13 @@ impl World {
             self.wait_until(what, || self.network_is_drained().then_some(()))?;
         }
         Ok(())
+    }
+
+    /// Returns whether this rank knows of a rank that has died.
+    pub(super) fn has_lost_a_rank(&self) -> bool {
+        let engine = self.lock_progress();
+        let has_failed = |rank| matches!(engine.gone(rank), Some(Gone::Failed(_)));
+        engine.is_any_gone() && (0..self.size).any(has_failed)
     }
 
     /// Returns the reason why a member of a window is no longer reached.

@@ -264,7 +264,8 @@ impl World {
     ) -> Result<Option<T>, Error> {
         let place = self.engine.place();
         let bell = place.bell();
-        let wakeup_source = self.lock_progress().context().arm_wakeups() && !self.has_far_windows();
+        let wakeup_source =
+            self.lock_progress().context().arm_wakeups() && !self.is_written_silently();
         let longest = place.sleep.prepare(bell.get());
         let found = look();
         let moved = if found.is_some() { Ok(true) } else { self.progress() };

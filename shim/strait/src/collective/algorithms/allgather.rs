@@ -2,12 +2,27 @@
 
 use super::choice::BRUCK_ALLGATHER;
 use crate::Error;
+use crate::collective::Meeting;
 use crate::collective::blocks::{Blocks, keep};
 use crate::collective::team::Team;
 
 impl Team<'_> {
-    /// Gathers the members' blocks in `all` at every member. `own` is `None` when this member's
-    /// block is in place.
+    /// Gathers the members' blocks in `all` at every member, through the segment or by messages.
+    /// `own` is `None` when this member's block is in place.
+    pub(in crate::collective) fn allgather_all(
+        &self,
+        meeting: Meeting<'_>,
+        own: Option<&[u8]>,
+        all: &mut [u8],
+        blocks: Blocks<'_>,
+    ) -> Result<(), Error> {
+        if self.is_on_one_node() && self.allgather_shared(meeting, own, all, blocks)? {
+            return Ok(());
+        }
+        self.allgather(own, all, blocks)
+    }
+
+    /// Gathers the members' blocks as [`Team::allgather_all`] does, by messages.
     pub(in crate::collective) fn allgather(
         &self,
         own: Option<&[u8]>,

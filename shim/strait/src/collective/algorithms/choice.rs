@@ -44,6 +44,12 @@ pub(in crate::collective) const SHARED_REDUCE: RangeInclusive<usize> = 0..=16 <<
 /// Bytes of a vector that members of one node reduce for all through collective buffers.
 pub(in crate::collective) const SHARED_ALLREDUCE: RangeInclusive<usize> = 0..=1 << 10;
 
+/// Bytes of a block that members of one node gather at a root through collective buffers.
+pub(in crate::collective) const SHARED_GATHER: RangeInclusive<usize> = 0..=4 << 10;
+
+/// Bytes of a block that members of one node gather at all through collective buffers.
+pub(in crate::collective) const SHARED_ALLGATHER: RangeInclusive<usize> = 0..=16 << 10;
+
 /// Fewest members that use collective buffers. Between two, the buffers have been faster than
 /// messages at some lengths and slower at others.
 pub(in crate::collective) const SHARED_MEMBERS: u32 = 3;

@@ -2,6 +2,7 @@
 
 use super::choice::{TREE_BLOCK, TREE_MEMBERS};
 use crate::Error;
+use crate::collective::Meeting;
 use crate::collective::blocks::{Blocks, keep};
 use crate::collective::team::Team;
 
@@ -10,6 +11,7 @@ impl Team<'_> {
     /// in place. Other members use neither `all` nor ranges of `blocks`.
     pub(in crate::collective) fn gather(
         self,
+        meeting: Meeting<'_>,
         own: Option<&[u8]>,
         all: &mut [u8],
         blocks: Blocks<'_>,
@@ -21,6 +23,9 @@ impl Team<'_> {
         }
         if by_tree && self.count() >= TREE_MEMBERS {
             return self.gather_by_tree(own, all, blocks, root);
+        }
+        if self.is_on_one_node() && self.gather_shared(meeting, own, all, blocks, root)? {
+            return Ok(());
         }
         if self.place != root {
             return self.send(own.unwrap_or(&[]), root);

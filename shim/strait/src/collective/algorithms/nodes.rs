@@ -20,7 +20,10 @@ impl Team<'_> {
         let levels = Levels::new(*self, 0);
         levels.reduce_on_node(*self, meeting, data, op)?;
         if self.among(&levels.here).place == 0 {
-            self.among(&levels.speakers).allreduce_whole(data, op)?;
+            let bytes = data.len();
+            levels.between_nodes(*self, meeting, bytes, |leaders| {
+                leaders.allreduce_whole(data, op)
+            })?;
         }
         levels.broadcast_on_node(*self, meeting, data)
     }
@@ -37,7 +40,10 @@ impl Team<'_> {
         let levels = Levels::new(*self, root);
         levels.reduce_on_node(*self, meeting, data, op)?;
         if self.among(&levels.here).place == 0 {
-            self.among(&levels.speakers).reduce_to_first(data, op)?;
+            let bytes = data.len();
+            levels.between_nodes(*self, meeting, bytes, |leaders| {
+                leaders.reduce_to_first(data, op)
+            })?;
         }
         Ok(())
     }

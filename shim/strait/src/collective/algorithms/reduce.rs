@@ -81,9 +81,22 @@ impl Team<'_> {
             if op.is_exact() {
                 return self.reduce_by_nodes(meeting, data, op, root);
             }
-        } else if self.reduce_shared(meeting, data, op, root)? {
+            let mail = self.mail_among_all(meeting, data.len())?;
+            return self.with_mail(mail.as_deref()).reduce_by_messages(data, op, root);
+        }
+        if self.reduce_shared(meeting, data, op, root)? {
             return Ok(());
         }
+        self.reduce_by_messages(data, op, root)
+    }
+
+    /// Reduces to place 0, from where the result goes to the root.
+    fn reduce_by_messages(
+        &self,
+        data: &mut [u8],
+        op: &dyn Operator,
+        root: u32,
+    ) -> Result<(), Error> {
         self.reduce_to_first(data, op)?;
         match self.place {
             _ if root == 0 => Ok(()),
@@ -146,7 +159,10 @@ impl Team<'_> {
             if share == ReducedShare::Whole && op.is_exact() {
                 return self.allreduce_by_nodes(meeting, data, op);
             }
-        } else if self.allreduce_shared(meeting, data, op)? {
+            let mail = self.mail_among_all(meeting, data.len())?;
+            return self.with_mail(mail.as_deref()).allreduce_by(data, op, share);
+        }
+        if self.allreduce_shared(meeting, data, op)? {
             return Ok(());
         }
         self.allreduce_by(data, op, share)
