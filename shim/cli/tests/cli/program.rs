@@ -12,7 +12,7 @@ use strait::topology;
 const TIME_LIMIT: Timespec = Timespec { tv_sec: 120, tv_nsec: 0 };
 
 /// Options for few and short samples.
-pub(crate) const LITTLE: [&str; 4] = ["--samples=3", "--iterations=5", "--seconds=5", "--json"];
+pub(crate) const LITTLE: [&str; 4] = ["--samples=3", "--iterations=5", "--seconds=60", "--json"];
 
 const KEYS: [&str; 12] = [
     "bench",
