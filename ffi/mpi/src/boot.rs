@@ -18,6 +18,10 @@ use crate::abi::{self, Handle};
 const CONTEXT_WORLD: u32 = 0;
 const CONTEXT_SELF: u32 = 1;
 
+/// Polls of a wait in a collective operation or a window before it lets other threads call MPI. One
+/// of them may have what the wait needs, or a thread of the peer may wait for its call.
+const POLLS_PER_TURN: u32 = 64;
+
 /// Tag of the receive that is never matched.
 const STANDING_TAG: c_int = 0;
 
@@ -81,6 +85,13 @@ fn private_comm() -> Option<(Handle, u32, u32)> {
 
 fn open(mut world: World, private: Handle) {
     world.set_before_sleep(windows::before_sleep);
+    let mut level = 0;
+    // SAFETY: MPI is initialised, and the result has a place.
+    let known = unsafe { host::Query_thread(&raw mut level) } == 0;
+    let has_threads = !known || level >= abi::THREAD_MULTIPLE;
+    if has_threads {
+        world.set_polls_before_sleep(POLLS_PER_TURN);
+    }
     let (size, rank) = (world.size(), world.rank());
     let everyone = (0..size).collect();
     let all = Comm::new(abi::comm_world(), CONTEXT_WORLD, everyone, size);
@@ -102,13 +113,10 @@ fn open(mut world: World, private: Handle) {
         front.comms.find(handle).into_iter().for_each(|comm| names::record(&front, &comm, ""));
     }
     front.accumulate_locks.open(&front.world);
-    let mut level = 0;
-    // SAFETY: MPI is initialised, and the result has a place.
-    let known = unsafe { host::Query_thread(&raw mut level) } == 0;
     if !shutdown::register() {
         return;
     }
-    state::open(front, !known || level >= abi::THREAD_MULTIPLE);
+    state::open(front, has_threads);
 }
 
 /// Starts the receive that is never matched. To ask for its status makes the host progress.

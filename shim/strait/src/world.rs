@@ -265,6 +265,19 @@ impl World {
         self.before_sleep = Some(Box::new(work));
     }
 
+    /// Has each wait call the work of [`World::set_before_sleep`], or sleep, after `polls` polls
+    /// that found nothing. It serves an embedder with several threads that take turns: while one
+    /// waits here, the others wait for its turn to end.
+    ///
+    /// ```
+    /// let mut worlds = strait::World::in_process(2)?;
+    /// worlds[1].set_polls_before_sleep(64);
+    /// # Ok::<(), strait::Error>(())
+    /// ```
+    pub fn set_polls_before_sleep(&mut self, polls: u32) {
+        self.spin = SpinLimits::after(polls);
+    }
+
     /// Calls the work of the embedder before a sleep. Returns whether the wait need not sleep.
     pub(crate) fn is_kept_awake(&self) -> bool {
         self.before_sleep.as_ref().is_some_and(|work| work())

@@ -127,6 +127,13 @@ impl SpinLimits {
         Self { yields: 0, ..self }
     }
 
+    /// Returns the limits of a wait that sleeps, or lets other threads go on, after `polls` polls.
+    #[inline]
+    #[must_use]
+    pub const fn after(polls: u32) -> Self {
+        Self { polls, yields: 0 }
+    }
+
     /// Returns limits with which a wait sleeps at once.
     #[cfg(any(test, feature = "testing"))]
     #[must_use]

@@ -15,7 +15,7 @@ pub(super) const SERVED: &str = "strait: messages are Strait's: ";
 pub(super) const NOT_SERVED: &str = "strait: all messages are the host's: ";
 
 /// The programs, with the number of ranks. `nodes` also needs this number.
-const PROGRAMS: [(&str, &str); 8] = [
+const PROGRAMS: [(&str, &str); 9] = [
     ("nodes", "4"),
     ("messages", "4"),
     ("types", "2"),
@@ -24,6 +24,7 @@ const PROGRAMS: [(&str, &str); 8] = [
     ("neighbours", "3"),
     ("host_waits", "3"),
     ("errors", "2"),
+    ("threads", "2"),
 ];
 
 /// Number of [`PROGRAMS`] that the hosts after the first one run, and each device.
