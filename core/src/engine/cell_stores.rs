@@ -28,14 +28,12 @@ const TIMED: usize = 3;
 /// What this rank knows about its stores into cells for one peer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CellStores {
+    /// Bytes that the message which is timed has put into cells, and one more. 0: none is timed.
+    filled: u32,
     /// For each of the last fills, whether it took longer than near cores need.
-    slow: [bool; TIMED],
+    slow: [Option<bool>; TIMED],
     /// Messages until one is timed again.
     untimed: u8,
-    /// Number of fills that were timed, counted up to [`TIMED`].
-    known: u8,
-    /// While a message is timed, the bytes that it has put into cells.
-    filled: Option<usize>,
 }
 
 impl CellStores {
@@ -43,15 +41,16 @@ impl CellStores {
     pub(super) const fn is_due(&mut self) -> bool {
         match self.untimed.checked_sub(1) {
             Some(untimed) => self.untimed = untimed,
-            None => self.filled = Some(0),
+            None => self.filled = 1,
         }
-        self.filled.is_some()
+        self.filled > 0
     }
 
     /// Returns the stores for a part of `length` bytes that is about to fill a cell.
     pub(super) fn of_part(&mut self, length: usize) -> Stores {
-        if let Some(filled) = &mut self.filled {
-            *filled += length;
+        if self.filled > 0 {
+            // No cell has more bytes than 32 bits count.
+            self.filled = self.filled.saturating_add(length as u32);
             return Stores::Cached;
         }
         let streamed = length >= STREAMED_CELL_LEAST && self.is_far();
@@ -61,14 +60,14 @@ impl CellStores {
     /// Takes the nanoseconds that the message took for which [`CellStores::is_due`] returned true.
     /// They do not count if it took other paths.
     pub(super) fn timed(&mut self, nanoseconds: u64) {
-        let Some(filled) = self.filled.take().filter(|filled| *filled > 0) else {
+        let filled = core::mem::take(&mut self.filled).saturating_sub(1);
+        if filled == 0 {
             self.untimed = NEAR_SPACING;
             return;
-        };
+        }
         self.slow.rotate_right(1);
-        self.slow[0] = nanoseconds.saturating_mul(1024) / filled as u64 > NEAR_MOST;
-        self.known = (self.known + 1).min(TIMED as u8);
-        self.untimed = match (usize::from(self.known) < TIMED, self.is_far()) {
+        self.slow[0] = Some(nanoseconds.saturating_mul(1024) / u64::from(filled) > NEAR_MOST);
+        self.untimed = match (self.slow.contains(&None), self.is_far()) {
             (true, _) => 0,
             (false, false) => NEAR_SPACING,
             (false, true) => FAR_SPACING,
@@ -77,7 +76,7 @@ impl CellStores {
 
     /// Returns whether most of the last fills were slow.
     fn is_far(&self) -> bool {
-        self.slow.iter().filter(|slow| **slow).count() > TIMED / 2
+        self.slow.iter().filter(|slow| **slow == Some(true)).count() > TIMED / 2
     }
 }
 
