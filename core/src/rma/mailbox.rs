@@ -269,25 +269,26 @@ mod tests {
     use crate::sync::CacheLine;
 
     /// The memory of a mailbox, in which the test plays the peer's device.
-    struct Memory(Vec<CacheLine<[u64; 8]>>);
+    struct Memory {
+        /// Taken once: the pair keeps a copy of it, which another mutable borrow would end.
+        base: NonNull<u8>,
+        _lines: Vec<CacheLine<[u64; 8]>>,
+    }
 
     impl Memory {
         fn new() -> (Self, MailboxPair) {
-            let mut memory = Self((0..MAILBOX_BYTES / 64).map(|_| CacheLine([0; 8])).collect());
+            let mut lines: Vec<_> = (0..MAILBOX_BYTES / 64).map(|_| CacheLine([0; 8])).collect();
+            let base = NonNull::from(&mut lines[..]).cast();
             let there = RemoteAddress { address: 0, key: 0 };
             // SAFETY: the memory is aligned, zeroed and long enough, and outlives the pair.
-            let pair = unsafe { MailboxPair::new(7, memory.base(), there, true) };
-            (memory, pair)
-        }
-
-        fn base(&mut self) -> NonNull<u8> {
-            NonNull::from(&mut self.0[..]).cast()
+            let pair = unsafe { MailboxPair::new(7, base, there, true) };
+            (Self { base, _lines: lines }, pair)
         }
 
         /// Writes the flag of the entry for message `number`.
-        fn set_flag(&mut self, number: u64, flag: u64) {
+        fn set_flag(&self, number: u64, flag: u64) {
             // SAFETY: the word lies in the memory and is aligned.
-            unsafe { self.base().add(entry(number - 1) + FLAG).cast().write(flag) };
+            unsafe { self.base.add(entry(number - 1) + FLAG).cast().write(flag) };
         }
     }
 
@@ -301,7 +302,7 @@ mod tests {
 
     #[test]
     fn messages_are_taken_in_order_and_acknowledged_after_half_a_ring() {
-        let (mut memory, mut pair) = Memory::new();
+        let (memory, mut pair) = Memory::new();
         for number in 1..=3 * ENTRIES {
             assert_eq!(pair.receive(&mut []), Ok(None));
             memory.set_flag(number, number << LENGTH_BITS | 5);
@@ -312,7 +313,7 @@ mod tests {
 
     #[test]
     fn flags_that_no_peer_writes_are_refused() {
-        let (mut memory, mut pair) = Memory::new();
+        let (memory, mut pair) = Memory::new();
         memory.set_flag(1, 2 << LENGTH_BITS);
         let wrong = Corrupt::Sequence { source: 7, found: 2, expected: 1 };
         assert_eq!(pair.receive(&mut []), Err(wrong));
@@ -325,11 +326,11 @@ mod tests {
 
     #[test]
     fn an_acknowledgement_of_what_was_not_sent_is_refused() {
-        let (mut memory, mut pair) = Memory::new();
+        let (memory, mut pair) = Memory::new();
         let mut has_room = |sent, acknowledged: u64| {
             pair.sent = sent;
             // SAFETY: the word lies in the memory and is aligned.
-            unsafe { memory.base().cast().write(acknowledged) };
+            unsafe { memory.base.cast().write(acknowledged) };
             pair.has_room()
         };
         let half = ENTRIES / 2;
