@@ -46,15 +46,18 @@ impl CellStores {
         self.filled > 0
     }
 
-    /// Returns the stores for a part of `length` bytes that is about to fill a cell.
-    pub(super) fn of_part(&mut self, length: usize) -> Stores {
+    /// Returns the stores for a part of `length` bytes that is to fill a cell.
+    pub(super) fn of_part(&self, length: usize) -> Stores {
+        let streamed = self.filled == 0 && length >= STREAMED_CELL_LEAST && self.is_far();
+        if streamed { Stores::NonTemporal } else { Stores::Cached }
+    }
+
+    /// Counts a part of `length` bytes that has filled a cell.
+    pub(super) const fn count(&mut self, length: usize) {
         if self.filled > 0 {
             // No cell has more bytes than 32 bits count.
             self.filled = self.filled.saturating_add(length as u32);
-            return Stores::Cached;
         }
-        let streamed = length >= STREAMED_CELL_LEAST && self.is_far();
-        if streamed { Stores::NonTemporal } else { Stores::Cached }
     }
 
     /// Takes the nanoseconds that the message took for which [`CellStores::is_due`] returned true.
@@ -97,6 +100,7 @@ mod tests {
             let due = stores.is_due();
             assert!(!due || stores.of_part(LENGTH) == Stores::Cached);
             if due {
+                stores.count(LENGTH);
                 stores.timed(nanoseconds);
             }
             due

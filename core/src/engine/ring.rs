@@ -60,15 +60,12 @@ impl<M: Memory + Clone> Engine<M> {
     /// share a cache.
     #[inline]
     pub fn is_fill_due(&mut self, destination: u32, length: usize) -> bool {
-        if length < STREAMED_CELL_LEAST
-            || length > self.tuning.eager_max
-            || self.tuning.transfer != Transfer::Auto
-        {
-            return false;
-        }
-        let in_parcels = self.tuning.suits_parcels(length);
-        let Some(peer) = self.peers.get_mut(destination as usize) else { return false };
-        !(in_parcels && peer.parcels.hold(length)) && peer.cell_stores.is_due()
+        let takes_cells = length >= STREAMED_CELL_LEAST
+            && length <= self.tuning.eager_max
+            && self.tuning.transfer == Transfer::Auto
+            && (destination as usize) < self.peers.len()
+            && !self.goes_in_parcels(destination, length);
+        takes_cells && self.peers[destination as usize].cell_stores.is_due()
     }
 
     /// Takes the nanoseconds of a send that [`Engine::is_fill_due`] asked for.

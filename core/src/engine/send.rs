@@ -332,6 +332,7 @@ impl<M: Memory + Clone> Engine<M> {
             if !self.put_cell(destination, CellPart { kind, key, total, length }, fill)? {
                 return Ok(Pushed::Blocked);
             }
+            self.peers[destination as usize].cell_stores.count(length);
             message.sent += length;
             if message.left() == 0 {
                 return Ok(Pushed::Whole);

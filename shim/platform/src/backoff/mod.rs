@@ -117,7 +117,7 @@ impl SpinLimits {
     #[inline]
     #[must_use]
     pub const fn brief() -> Self {
-        Self { polls: LOCK_POLLS, yields: 0 }
+        Self::after(LOCK_POLLS)
     }
 
     /// Returns the same limits without yields.
@@ -138,7 +138,7 @@ impl SpinLimits {
     #[cfg(any(test, feature = "testing"))]
     #[must_use]
     pub const fn none() -> Self {
-        Self { polls: 0, yields: 0 }
+        Self::after(0)
     }
 
     /// Returns the number of polls before the first yield.
