@@ -8,6 +8,7 @@ use strait::boot::SegmentConfig;
 use strait::{CollectiveError, Error, FailureCause, Fault, Group, InPlace, Nodes, Op, World};
 use strait_core::layout::BARRIER_SLOTS;
 use strait_core::shm::BarrierAlgorithm;
+use strait_tests::collectives::{Twins, VECTOR_OPERATIONS};
 use strait_tests::{Ranks, die, report, threads, threads_on};
 
 /// More operations than a group has before it takes collective buffers.
@@ -30,13 +31,6 @@ fn with_buffers(world: &World, context: u32) -> Group<'_> {
     }
     assert!(has_buffers(&group), "{group:?}");
     group
-}
-
-/// Composes two maps `x -> a x + b`, which are the two halves of a number. Not commutative.
-fn compose(left: u64, right: u64) -> u64 {
-    let halves = |map: u64| ((map >> 32) as u32, map as u32);
-    let ((a, b), (c, d)) = (halves(left), halves(right));
-    u64::from(a.wrapping_mul(c)) << 32 | u64::from(b.wrapping_mul(c).wrapping_add(d))
 }
 
 /// Gathers vectors at the root, and returns what the root has.
@@ -65,43 +59,19 @@ fn allgather(group: &Group<'_>, own: &[u64], in_place: bool) -> Vec<u64> {
 /// Performs random operations in two groups of the same members, of which one has no buffers, and
 /// compares.
 fn agree(world: &World, seed: u64, count: usize) {
-    let mut random = Rng::with_seed(seed);
-    let mut own = Rng::with_seed(seed ^ u64::from(world.rank() + 1));
-    let mut members: Vec<_> = (0..world.size()).collect();
-    random.shuffle(&mut members);
-    let make = |context: u32| world.endpoint().with_context(context).group(&members).unwrap();
-    let (shared, messages) = (make(1), make(2));
-    messages.meet_by_messages();
+    let mut twins = Twins::new(world, seed);
     for number in 0..count {
-        let length = random.choice(LENGTHS).unwrap();
-        let root = random.u32(..world.size());
-        let data: Vec<u64> = (0..length).map(|_| own.u64(..)).collect();
-        let mut both = [data.clone(), data];
-        for (group, data) in [&shared, &messages].into_iter().zip(&mut both) {
-            match number % 8 {
-                0 => group.broadcast(data, root).unwrap(),
-                1 => group.reduce(data, compose, root).unwrap(),
-                2 => group.reduce(data, Op::Max, root).unwrap(),
-                3 => group.allreduce(data, compose).unwrap(),
-                4 => group.allreduce(data, Op::Sum).unwrap(),
-                5 => *data = gather(group, data, root),
-                6 => *data = allgather(group, data, false),
-                _ => *data = allgather(group, data, true),
-            }
-            // The vectors of the other members of a reduce are undefined.
-            if [1, 2].contains(&(number % 8)) && group.place() != root {
-                data.clear();
-            }
-        }
-        assert!(both[0] == both[1], "seed {seed}, operation {number}, length {length}");
-        if own.u32(..20) == 0 {
-            std::thread::sleep(Duration::from_micros(200));
-        }
+        let choose = |_: &mut Rng| number % (VECTOR_OPERATIONS + 3);
+        twins.compare(&LENGTHS, choose, |group, operation, data, root| {
+            *data = match operation - VECTOR_OPERATIONS {
+                0 => gather(group, data, root),
+                kind => allgather(group, data, kind == 2),
+            };
+        });
         if number % 30 == 29 {
-            shared.barrier().unwrap();
+            twins.tested.barrier().unwrap();
         }
     }
-    drop((shared, messages));
 }
 
 #[test]

@@ -11,6 +11,7 @@ use strait_core::hca::{Access, Completion, Connection, Done, Hca, RemoteAddress,
 use strait_core::rma::{LENT, Lane, LaneError, MAIL_MAX, MAILBOX_BYTES, MailError, MailboxPair};
 use strait_core::sync::CacheLine;
 use strait_sim::{Model, SimDevice, SimFabric};
+use strait_tests::collectives::{Twins, VECTOR_OPERATIONS};
 use strait_tests::{Ranks, die, report, traffic};
 
 /// Aligned memory of one side: that of the lane, and the mailbox behind it.
@@ -192,53 +193,19 @@ fn has_mailboxes(group: &Group<'_>) -> bool {
     format!("{group:?}").contains("mail: Ready")
 }
 
-/// Composes two maps `x -> a x + b`, which are the two halves of a number. Not commutative.
-fn compose(left: u64, right: u64) -> u64 {
-    let halves = |map: u64| ((map >> 32) as u32, map as u32);
-    let ((a, b), (c, d)) = (halves(left), halves(right));
-    u64::from(a.wrapping_mul(c)) << 32 | u64::from(b.wrapping_mul(c).wrapping_add(d))
-}
-
 /// Lengths in numbers of 8 bytes, around the longest message of a mailbox.
 const LENGTHS: [usize; 9] = [0, 1, 2, 8, 50, 127, 128, 129, 3000];
 
 /// Performs random operations in two groups of the same members, of which one has no mailboxes, and
 /// compares.
 fn agree(world: &World, seed: u64, count: usize) {
-    let mut random = Rng::with_seed(seed);
-    let mut own = Rng::with_seed(seed ^ u64::from(world.rank() + 1));
-    let mut members: Vec<_> = (0..world.size()).collect();
-    random.shuffle(&mut members);
-    let make = |context: u32| world.endpoint().with_context(context).group(&members).unwrap();
-    let (mailed, messages) = (make(1), make(2));
-    messages.meet_by_messages();
-    for number in 0..count {
-        let length = random.choice(LENGTHS).unwrap();
-        let root = random.u32(..world.size());
-        let data: Vec<u64> = (0..length).map(|_| own.u64(..)).collect();
-        let mut both = [data.clone(), data];
-        let operation = random.u32(..6);
-        for (group, data) in [&mailed, &messages].into_iter().zip(&mut both) {
-            match operation {
-                0 => group.broadcast(data, root).unwrap(),
-                1 => group.reduce(data, compose, root).unwrap(),
-                2 => group.reduce(data, Op::Max, root).unwrap(),
-                3 => group.allreduce(data, compose).unwrap(),
-                4 => group.allreduce(data, Op::Sum).unwrap(),
-                _ => group.barrier().unwrap(),
-            }
-            // The vectors of the other members of a reduce are undefined.
-            if [1, 2].contains(&operation) && group.place() != root {
-                data.clear();
-            }
-        }
-        assert!(both[0] == both[1], "seed {seed}, operation {number}, length {length}");
-        if own.u32(..20) == 0 {
-            std::thread::sleep(Duration::from_micros(200));
-        }
+    let mut twins = Twins::new(world, seed);
+    for _ in 0..count {
+        let choose = |random: &mut Rng| random.usize(..=VECTOR_OPERATIONS);
+        twins.compare(&LENGTHS, choose, |group, _, _, _| group.barrier().unwrap());
     }
-    assert_eq!(has_mailboxes(&mailed), leads(world, &mailed), "{mailed:?}");
-    drop((mailed, messages));
+    let mailed = &twins.tested;
+    assert_eq!(has_mailboxes(mailed), leads(world, mailed), "{mailed:?}");
 }
 
 /// Returns whether this rank is the first member of its node.

@@ -4,10 +4,13 @@
 //! result that one process would have.
 
 mod perform;
+mod twins;
 
 use strait::{Group, Op};
 
 use crate::payload;
+
+pub use twins::{Twins, VECTOR_OPERATIONS};
 
 /// A collective operation of a group.
 #[derive(Clone, Copy, Debug)]

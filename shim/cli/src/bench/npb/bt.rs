@@ -105,17 +105,10 @@ impl Bt<'_> {
             for axis in 0..3 {
                 self.solve_lines(axis, &u, &mut change)?;
             }
-            for point in self.pencil.inner_points() {
-                let at = self.pencil.at(point);
-                flow::add(&mut u[at], 1.0, &change[at]);
-            }
+            self.pencil.advance(&mut u, 1.0, &change);
         }
         let residual = self.pencil.residual(&mut u, &forcing, FaceSource::Neighbour)?;
-        let mut sums = [0.0; 10];
-        sums[..5].copy_from_slice(&self.pencil.squares(|at| residual[at]));
-        let difference = |at: usize| core::array::from_fn(|m| u[at][m] - exact[at][m]);
-        sums[5..].copy_from_slice(&self.pencil.squares(difference));
-        Ok(sums)
+        Ok(self.pencil.square_sums(&residual, &u, &exact))
     }
 
     /// Solves the systems of all lines along an axis.

@@ -107,16 +107,11 @@ impl Lu<'_> {
             residual.iter_mut().for_each(|state| *state = state.map(|value| dt * value));
             self.sweep(&u, &mut residual, Side::Before)?;
             self.sweep(&u, &mut residual, Side::After)?;
-            for point in self.pencil.inner_points() {
-                let at = self.pencil.at(point);
-                flow::add(&mut u[at], scale, &residual[at]);
-            }
+            self.pencil.advance(&mut u, scale, &residual);
             residual = self.pencil.residual(&mut u, &forcing, FACES_FROM)?;
         }
         let mut sums = [0.0; 11];
-        sums[..5].copy_from_slice(&self.pencil.squares(|at| residual[at]));
-        let difference = |at: usize| core::array::from_fn(|m| u[at][m] - exact[at][m]);
-        sums[5..10].copy_from_slice(&self.pencil.squares(difference));
+        sums[..10].copy_from_slice(&self.pencil.square_sums(&residual, &u, &exact));
         sums[10] = self.surface(&u);
         Ok(sums)
     }

@@ -296,8 +296,25 @@ impl<'a> Pencil<'a> {
         }
     }
 
+    /// Adds `factor` × `change` to the states of the inner points.
+    pub(super) fn advance(&self, u: &mut Field, factor: f64, change: &Field) {
+        for point in self.inner_points() {
+            let at = self.at(point);
+            flow::add(&mut u[at], factor, &change[at]);
+        }
+    }
+
+    /// Sums the squares of the residual, and those of the error, over the inner points.
+    pub(super) fn square_sums(&self, residual: &Field, u: &Field, exact: &Field) -> [f64; 10] {
+        let mut sums = [0.0; 10];
+        sums[..5].copy_from_slice(&self.squares(|at| residual[at]));
+        let error = |at: usize| core::array::from_fn(|m| u[at][m] - exact[at][m]);
+        sums[5..].copy_from_slice(&self.squares(error));
+        sums
+    }
+
     /// Sums the squares of states over the inner points.
-    pub(super) fn squares(&self, of: impl Fn(usize) -> State) -> State {
+    fn squares(&self, of: impl Fn(usize) -> State) -> State {
         let mut sums = [0.0; 5];
         for point in self.inner_points() {
             let state = of(self.at(point));
