@@ -99,6 +99,11 @@ impl Outlet {
 }
 
 impl Filling {
+    /// Returns whether the receiver's word may have changed ([`CopyRingSender::has_unseen`]).
+    pub(super) const fn has_unseen(&self) -> bool {
+        self.end.has_unseen()
+    }
+
     /// Loads the receiver's word ([`CopyRingSender::look`]).
     pub(super) fn look(&mut self) -> bool {
         self.end.look()

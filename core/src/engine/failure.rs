@@ -2,11 +2,12 @@
 
 use super::message::{MatchState, UnexpectedData};
 use super::peer::Peer;
+use super::peers::Peers;
 use super::reassembly::ArrivalTarget;
 use super::{Engine, Fault, Gone, ProgressError};
 
 use crate::layout::{EventKind, Segment};
-use crate::memory::Memory;
+use crate::memory::{Memory, OutOfMemory};
 use crate::shm::recovery::{self, Producers, Repair};
 use crate::shm::{Cell, RecvQueue};
 use crate::wire::{CellIndex, Key};
@@ -33,10 +34,11 @@ impl<M: Memory + Clone> Engine<M> {
     ///
     /// [`ProgressError`] from the delivery of what was left; call again.
     pub fn peer_gone(&mut self, rank: u32, how: Gone) -> Result<bool, ProgressError> {
-        if self.peers[rank as usize].gone().is_some() {
+        let peer = self.peers.contact(&self.segment, self.rank, rank)?;
+        if peer.gone().is_some() {
             return Ok(true);
         }
-        if self.peers[rank as usize].is_remote() {
+        if peer.is_remote() {
             self.end_remote(rank, how);
             return Ok(false);
         }
@@ -89,9 +91,14 @@ impl<M: Memory + Clone> Engine<M> {
 
     /// Marks `rank` as a rank on another node that cannot be reached. Operations with it fail to
     /// start. Call this before the first operation with the rank.
-    pub fn set_unreachable(&mut self, rank: u32) {
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfMemory`]: nothing was changed.
+    pub fn set_unreachable(&mut self, rank: u32) -> Result<(), OutOfMemory> {
+        self.peers.contact(&self.segment, self.rank, rank)?.set_unreachable();
         self.any_gone = true;
-        self.peers[rank as usize].set_unreachable();
+        Ok(())
     }
 
     /// Returns whether `rank` exists.
@@ -111,7 +118,7 @@ impl<M: Memory + Clone> Engine<M> {
     /// Returns how `rank` ended its communication, if it did.
     #[must_use]
     pub fn gone(&self, rank: u32) -> Option<Gone> {
-        self.peers.get(rank as usize).and_then(Peer::gone)
+        self.peers.known(rank as usize).and_then(Peer::gone)
     }
 
     /// Delivers everything that `gone` had handed over. Returns false if that has to wait for
@@ -133,7 +140,7 @@ impl<M: Memory + Clone> Engine<M> {
         Ok(true)
     }
 
-    fn queue_and_senders(&self) -> (&RecvQueue, Senders<'_>) {
+    fn queue_and_senders(&self) -> (&RecvQueue, Senders<'_, M>) {
         let queue = &self.segment.rank_block(self.rank).recv_queue;
         (queue, Senders { segment: &self.segment, peers: &self.peers, consumer: self.rank })
     }
@@ -192,13 +199,13 @@ impl<M: Memory + Clone> Engine<M> {
 }
 
 /// The ranks that send to `consumer`, which is this rank or a dead one.
-struct Senders<'a> {
+struct Senders<'a, M: Memory> {
     segment: &'a Segment,
-    peers: &'a [Peer],
+    peers: &'a Peers<M>,
     consumer: u32,
 }
 
-impl Producers for Senders<'_> {
+impl<M: Memory> Producers for Senders<'_, M> {
     fn ranks(&self) -> u32 {
         self.segment.ranks()
     }
@@ -225,6 +232,10 @@ impl Producers for Senders<'_> {
     }
 
     fn is_taken(&self, source: u32, sequence: u64) -> bool {
-        self.peers.get(source as usize).is_none_or(|peer| sequence < peer.paths.next_in().number())
+        match self.peers.known(source as usize) {
+            Some(peer) => sequence < peer.paths.next_in().number(),
+            // Nothing was taken before the first contact.
+            None => source as usize >= self.peers.len(),
+        }
     }
 }

@@ -114,10 +114,11 @@ impl LargePaths {
     }
 
     /// Returns the end of the ring to the peer if a line from the peer's core is to be timed now.
+    /// Messages that take another way leave the line as it is, and pay for no clock.
     pub(super) const fn line_to_time(&mut self) -> Option<&mut Filling> {
         match &mut self.outlet {
-            Outlet::Open(ring) if self.untimed == 0 => {
-                self.untimed = UNTIMED;
+            Outlet::Open(ring) if self.untimed == 0 && ring.has_unseen() => {
+                self.untimed = if self.choice.is_place_known() { UNTIMED } else { 0 };
                 Some(ring)
             }
             _ => {

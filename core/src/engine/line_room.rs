@@ -34,7 +34,7 @@ impl<M: Memory + Clone> Engine<M> {
     /// Notes that a wait for lines to `destination` was in vain: the next one begins when the
     /// receiver has given lines back.
     pub fn give_up_waiting(&mut self, destination: u32) {
-        if let Some(peer) = self.peers.get_mut(destination as usize) {
+        if let Some(peer) = self.peers.known_mut(destination as usize) {
             peer.paths.give_up_waiting();
         }
     }

@@ -272,18 +272,21 @@ impl<M: Memory + Clone> Engine<M> {
         came
     }
 
-    /// Returns whether [`Engine::take_lone`] may end the receive with this ticket.
+    /// Returns whether [`Engine::take_first`] may end the receive with this ticket, which has one
+    /// source.
     #[inline(always)]
     #[must_use]
-    pub fn is_lone(&self, ticket: Ticket) -> bool {
-        self.posted.lone().is_some_and(|(_, id)| id == ticket.index)
+    pub fn is_first(&self, ticket: Ticket) -> bool {
+        let first = self.posted.first();
+        first.is_some_and(|(pattern, id)| id == ticket.index && pattern.source != ANY_SOURCE)
     }
 
-    /// Ends a receive that is the only one posted, if its message is the next packet of its source
-    /// and lies in lines. Returns the status. The ticket is that of the receive's request.
+    /// Ends the receive that is the [first](crate::matching::PostedQueue::first) in the queue, if
+    /// its message is the next packet of its source and lies in lines. Returns the status. The
+    /// ticket is that of the receive's request.
     #[inline(always)]
-    pub fn take_lone(&mut self, Ticket { index, generation }: Ticket) -> Option<Status> {
-        let (pattern, id) = self.posted.lone()?;
+    pub fn take_first(&mut self, Ticket { index, generation }: Ticket) -> Option<Status> {
+        let (pattern, id) = self.posted.first()?;
         if id != index {
             return None;
         }
@@ -304,7 +307,7 @@ impl<M: Memory + Clone> Engine<M> {
         // SAFETY: the receive lends room for the message (contract of `irecv`).
         unsafe { copy_out(message, to, length, straight) };
         peer.paths.release_next(by_baton, length);
-        self.posted.take_lone();
+        self.posted.take_first();
         self.requests.discard(id);
         self.early.wait_looked(true);
         Some(Status { source, tag: envelope.tag, bytes: length })

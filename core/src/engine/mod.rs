@@ -57,6 +57,7 @@
 //!
 //! | machine | state |
 //! |---|---|
+//! | `peers` | a place for each rank, and a `peer` for each one with contact |
 //! | `peer` | one peer, in parts: `short_paths`, `peer_parcels`, `large_paths`, `reassembly`, … |
 //! | `requests` | operations under way, and their lines |
 //! | `unexpected` | messages that met no receive, and their memory (`budget`) |
@@ -183,6 +184,7 @@ mod packet;
 mod parcels;
 mod peer;
 mod peer_parcels;
+mod peers;
 mod pull_request;
 mod pull_requests;
 mod queued_receive;
@@ -234,14 +236,14 @@ pub use tuning::{LINES_FIRST, Tuning};
 
 use crate::layout::Segment;
 use crate::matching::PostedQueue;
-use crate::memory::{Memory, OutOfMemory, Table};
+use crate::memory::{Memory, OutOfMemory};
 use early_look::EarlyLook;
 use inbox::Inbox;
 use negotiation::Negotiation;
 use network::Network;
 use observed::Observed;
 use outbox::Outbox;
-use peer::Peer;
+use peers::Peers;
 use pull_requests::PullRequests;
 use request::RequestState;
 use requests::Requests;
@@ -251,7 +253,7 @@ use unexpected::UnexpectedMessages;
 /// One rank's end of every channel in a segment.
 #[derive(Debug)]
 pub struct Engine<M: Memory + Clone> {
-    peers: Table<Peer, M>,
+    peers: Peers<M>,
     posted: PostedQueue<M>,
     early: EarlyLook,
     unexpected: UnexpectedMessages<M>,
@@ -313,9 +315,7 @@ impl<M: Memory + Clone> Engine<M> {
         let mut posted = PostedQueue::new(memory.clone());
         posted.allow_bypass(tuning.bypass);
         Ok(Self {
-            peers: Table::new(memory.clone(), ranks, |peer| {
-                Peer::new(&segment, rank, peer as u32)
-            })?,
+            peers: Peers::new(memory.clone(), &segment, rank, ranks)?,
             posted,
             early: EarlyLook::default(),
             unexpected: UnexpectedMessages::new(memory.clone()),
@@ -425,7 +425,12 @@ impl<M: Memory + Clone> Engine<M> {
     /// wait.
     #[inline]
     fn notify(&mut self, rank: u32) {
-        if self.peers[rank as usize].wants_bell() {
+        let wants_bell = match self.peers.known(rank as usize) {
+            Some(peer) => peer.wants_bell(),
+            // A rank that this one only returned a cell to.
+            None => self.segment.doorbell(rank).get().is_wanted(),
+        };
+        if wants_bell {
             self.outbox.ring(rank);
         }
     }

@@ -63,7 +63,8 @@ impl<M: Memory + Clone> Engine<M> {
 
     /// Copies the numbers of packets of all peers to their counters.
     pub fn publish_counts(&self) {
-        for (rank, peer) in (0..self.segment.ranks()).zip(self.peers.iter()) {
+        let in_segment = |(rank, _): &(u32, _)| *rank < self.segment.ranks();
+        for (rank, peer) in self.peers.iter().take_while(in_segment) {
             // The numbers of the next packets count from 1.
             let [sent, received] =
                 [peer.paths.next_out(), peer.paths.next_in()].map(|next| next.number() - 1);

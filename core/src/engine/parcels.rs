@@ -32,7 +32,8 @@ impl<M: Memory + Clone> Engine<M> {
 
     /// Takes the answer to [`Engine::wants_parcels`].
     pub fn parcels_backed(&mut self, destination: u32, set: ParcelSet, backed: bool) {
-        if let Some(peer) = self.peers.get_mut(destination as usize) {
+        // Without memory for the state about the peer, the next message asks again.
+        if let Ok(peer) = self.peers.contact(&self.segment, self.rank, destination) {
             peer.parcels.backed(set, backed);
         }
     }

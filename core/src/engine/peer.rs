@@ -68,6 +68,16 @@ impl Peer {
         }
     }
 
+    /// Returns the state that stands for all peers without contact ([`super::peers`]): short calls
+    /// decline it, no packet is its next one, and a larger message asks for the same memory as
+    /// after contact.
+    pub(super) fn silent(segment: &Segment, rank: u32) -> Self {
+        let mut peer = Self::new(segment, rank, rank);
+        peer.paths.expect_nothing();
+        peer.set_unreachable();
+        peer
+    }
+
     /// Returns a peer that has no place in the segment. Operations with it fail to start until
     /// [`Peer::set_remote`].
     pub(super) fn beyond(segment: &Segment, rank: u32) -> Self {

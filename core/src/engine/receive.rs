@@ -37,7 +37,10 @@ impl<M: Memory + Clone> Engine<M> {
         if let Some(found) = self.unexpected.find(&pattern) {
             return self.receive_unexpected(found.message, buffer, owner);
         }
-        if let Some(gone) = self.peers.get(pattern.source as usize).and_then(Peer::gone) {
+        if pattern.source != ANY_SOURCE
+            && let peer = self.peers.contact(&self.segment, self.rank, pattern.source)?
+            && let Some(gone) = peer.gone()
+        {
             return Err(StartError::Peer(gone.fault(pattern.source)));
         }
         let id = self.requests.insert(owner, RequestState::Done(Err(Fault::Cancelled)))?;
@@ -62,18 +65,18 @@ impl<M: Memory + Clone> Engine<M> {
     ///
     /// [`StartError::Rank`], [`StartError::Tag`], and [`StartError::Peer`] for a source that is
     /// gone.
-    pub fn iprobe(&self, pattern: Pattern) -> Result<Option<Status>, StartError> {
+    pub fn iprobe(&mut self, pattern: Pattern) -> Result<Option<Status>, StartError> {
         Ok(self.find_arrived(&pattern)?.map(|(_, status)| status))
     }
 
     /// Finds the oldest arrived message that matches `pattern`.
     pub(super) fn find_arrived(
-        &self,
+        &mut self,
         pattern: &Pattern,
     ) -> Result<Option<(Found, Status)>, StartError> {
         self.check(pattern)?;
         let Some(found) = self.unexpected.find(pattern) else {
-            return match self.peers.get(pattern.source as usize).and_then(Peer::gone) {
+            return match self.peers.known(pattern.source as usize).and_then(Peer::gone) {
                 Some(gone) => Err(StartError::Peer(gone.fault(pattern.source))),
                 None => Ok(None),
             };

@@ -27,7 +27,8 @@ impl<M: Memory + Clone> Engine<M> {
 
     /// Takes the answer to [`Engine::wants_ring`].
     pub fn ring_backed(&mut self, destination: u32, backed: bool) {
-        if let Some(peer) = self.peers.get_mut(destination as usize) {
+        // Without memory for the state about the peer, the next message asks again.
+        if let Ok(peer) = self.peers.contact(&self.segment, self.rank, destination) {
             let open = || Outlet::open(&self.segment, self.rank, destination);
             peer.large.ring_backed(backed, open);
         }
@@ -46,7 +47,7 @@ impl<M: Memory + Clone> Engine<M> {
         if length <= self.tuning.eager_max || self.tuning.transfer != Transfer::Auto {
             return;
         }
-        let Some(peer) = self.peers.get_mut(destination as usize) else { return };
+        let Some(peer) = self.peers.known_mut(destination as usize) else { return };
         let Some(ring) = peer.large.line_to_time() else { return };
         let (nanoseconds, came) = clock(&mut || ring.look());
         if came {
@@ -63,14 +64,14 @@ impl<M: Memory + Clone> Engine<M> {
         let takes_cells = length >= STREAMED_CELL_LEAST
             && length <= self.tuning.eager_max
             && self.tuning.transfer == Transfer::Auto
-            && (destination as usize) < self.peers.len()
+            && self.peers.known(destination as usize).is_some()
             && !self.goes_in_parcels(destination, length);
         takes_cells && self.peers[destination as usize].cell_stores.is_due()
     }
 
     /// Takes the nanoseconds of a send that [`Engine::is_fill_due`] asked for.
     pub fn fill_timed(&mut self, destination: u32, nanoseconds: u64) {
-        if let Some(peer) = self.peers.get_mut(destination as usize) {
+        if let Some(peer) = self.peers.known_mut(destination as usize) {
             peer.cell_stores.timed(nanoseconds);
         }
     }

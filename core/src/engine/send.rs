@@ -67,12 +67,13 @@ impl<M: Memory + Clone> Engine<M> {
         owner: Owner,
     ) -> Result<Sent, StartError> {
         let ranks = self.segment.ranks();
-        let Some(peer) = self.peers.get_mut(destination as usize) else {
+        if destination as usize >= self.peers.len() {
             return Err(StartError::Rank { rank: destination, ranks });
-        };
+        }
         if key.tag() > TAG_MAX {
             return Err(StartError::Tag { tag: key.tag() });
         }
+        let peer = self.peers.contact(&self.segment, self.rank, destination)?;
         if let Some(gone) = peer.gone() {
             return Err(StartError::Peer(gone.fault(destination)));
         }

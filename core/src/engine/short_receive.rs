@@ -27,15 +27,29 @@ impl Want {
     #[inline(always)]
     #[must_use]
     pub const fn new(context: u32, tag: u32) -> Self {
-        let mask = if tag == ANY_TAG { !0 << 32 } else { !0 };
-        Self { key: Key::new(context, tag).0, mask }
+        Self::of(Key::new(context, tag))
+    }
+
+    /// Selects messages with the context and tag of `key`, or with any tag for [`ANY_TAG`].
+    #[inline(always)]
+    #[must_use]
+    pub const fn of(key: Key) -> Self {
+        let mask = if key.tag() == ANY_TAG { !0 << 32 } else { !0 };
+        Self { key: key.0, mask }
     }
 
     /// Selects messages of `context` with `tag` only. The tag [`ANY_TAG`] selects no message.
     #[inline(always)]
     #[must_use]
     pub const fn exactly(context: u32, tag: u32) -> Self {
-        Self { key: Key::new(context, tag).0, mask: !0 }
+        Self::exactly_of(Key::new(context, tag))
+    }
+
+    /// Selects messages with the context and tag of `key` only.
+    #[inline(always)]
+    #[must_use]
+    pub const fn exactly_of(key: Key) -> Self {
+        Self { key: key.0, mask: !0 }
     }
 
     #[inline(always)]

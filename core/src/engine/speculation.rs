@@ -161,8 +161,14 @@ impl<M: Memory + Clone> Engine<M> {
             return None;
         }
         let (unasked, pointless) = match self.peers[source as usize].is_remote() {
-            // A receive that waits inside the library answers an RTS at once.
-            false => (self.tuning.eager_max, owner == Owner::BLOCKING),
+            // A receive that waits inside the library answers an RTS at once. Parcels need neither
+            // RTS nor RTR.
+            false => (
+                self.tuning.eager_max,
+                owner == Owner::BLOCKING
+                    || self.rendezvous(context) == Rendezvous::Adaptive
+                        && self.tuning.suits_parcels(buffer.remaining()),
+            ),
             // From another node that takes its time. A buffer of several parts is read part after
             // part.
             true => (self.tuning.stream_max, buffer.in_one_part().is_none()),
@@ -181,5 +187,49 @@ impl<M: Memory + Clone> Engine<M> {
             Some(RequestState::Posted { asked, .. }) => asked,
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::ptr::NonNull;
+
+    use super::*;
+    use crate::buffer::Part;
+    use crate::engine::testing::with_segment;
+    use crate::engine::{Received, Tuning};
+    use crate::memory::counted::Counted;
+    use crate::rndv::EnvelopeSide;
+
+    /// Returns whether a receive of so many bytes asks for its message.
+    fn asks(rendezvous: Rendezvous, parcel_max: usize, bytes: usize) -> bool {
+        let mut asked = false;
+        with_segment(2, |segment| {
+            let tuning = Tuning { rendezvous, parcel_max, ..Tuning::default() };
+            let mut engine = Engine::new(Counted::default(), *segment, 1, tuning).unwrap();
+            let (side, used) = (EnvelopeSide::Receiver, 9);
+            let envelope = EnvelopeProfile { side, peer: 0, context: 0, tag: 7, rtrs: used, used };
+            engine.follow_profile(&[envelope]).unwrap();
+            let mut memory = std::vec![0_u8; bytes];
+            let part = Part { base: NonNull::from(&mut memory[..]).cast(), length: bytes };
+            let pattern = Pattern { context: 0, source: 0, tag: 7 };
+            // SAFETY: no message comes, and the memory outlives the engine.
+            let posted =
+                unsafe { engine.irecv(pattern, Cursor::contiguous(part), Owner::UNSCOPED) };
+            let Ok(Received::Pending(id)) = posted else { panic!("{posted:?}") };
+            asked = engine.asked(id.0).is_some();
+        });
+        asked
+    }
+
+    #[test]
+    fn a_receive_asks_for_no_message_that_suits_parcels() {
+        let kib = 1024;
+        assert!(!asks(Rendezvous::Adaptive, 256 * kib, 16 * kib));
+        assert!(!asks(Rendezvous::Adaptive, 256 * kib, 256 * kib));
+        assert!(asks(Rendezvous::Adaptive, 256 * kib, 257 * kib));
+        assert!(asks(Rendezvous::Adaptive, 0, 16 * kib), "without parcels");
+        assert!(asks(Rendezvous::Speculative, 256 * kib, 16 * kib), "it asks in any case");
+        assert!(!asks(Rendezvous::Plain, 256 * kib, 257 * kib));
     }
 }

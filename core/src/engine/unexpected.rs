@@ -51,7 +51,7 @@ impl<M: Memory + Clone> UnexpectedMessages<M> {
 
     /// Finds the oldest message that matches `pattern`.
     #[inline]
-    pub(super) fn find(&self, pattern: &Pattern) -> Option<Found> {
+    pub(super) fn find(&mut self, pattern: &Pattern) -> Option<Found> {
         self.queue.find(pattern)
     }
 
@@ -272,7 +272,7 @@ mod tests {
         (messages, numbers)
     }
 
-    fn oldest(messages: &UnexpectedMessages<Counted>) -> Option<u32> {
+    fn oldest(messages: &mut UnexpectedMessages<Counted>) -> Option<u32> {
         messages.find(&PATTERN).map(|found| found.message)
     }
 
@@ -281,9 +281,9 @@ mod tests {
         let (mut messages, [first, second, _]) = messages();
         messages.take_out(first);
         messages.take_out(first);
-        assert_eq!((oldest(&messages), messages.has_matched()), (Some(second), true));
+        assert_eq!((oldest(&mut messages), messages.has_matched()), (Some(second), true));
         messages.put_back(first).unwrap();
-        assert_eq!((oldest(&messages), messages.has_matched()), (Some(first), false));
+        assert_eq!((oldest(&mut messages), messages.has_matched()), (Some(first), false));
     }
 
     #[test]
@@ -291,7 +291,7 @@ mod tests {
         let (mut messages, [first, second, third]) = messages();
         messages.take_out(second);
         messages.meet(third);
-        assert_eq!((oldest(&messages), messages.count()), (Some(first), 3));
+        assert_eq!((oldest(&mut messages), messages.count()), (Some(first), 3));
         for number in [first, second, third] {
             assert!(messages.remove(number).is_some());
         }

@@ -97,9 +97,8 @@ impl<M: Memory + Clone> Engine<M> {
             SendStage::Writing { writing } => self.network.destination_of_writing(writing),
             SendStage::Announce { sender } => Some(self.transfers.sender(sender)?.half.peer()),
             SendStage::Eager | SendStage::Synchronous | SendStage::Called => {
-                let mut peers = (0..).zip(self.peers.iter());
                 let stands_in = |peer: &Peer| self.requests.stands_in(&peer.waiting, id);
-                peers.find_map(|(rank, peer)| stands_in(peer).then_some(rank))
+                self.peers.iter().find_map(|(rank, peer)| stands_in(peer).then_some(rank))
             }
         }
     }

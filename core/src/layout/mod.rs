@@ -32,7 +32,10 @@ pub use faults::{FaultRecord, Truncation};
 pub use header::{AttachError, LAYOUT_VERSION, MAGIC, SegmentHeader};
 pub use names::{COMMUNICATORS, Communicator, CommunicatorRecord, ShortName};
 pub use page::PAGE;
-pub use plan::{BARRIER_SLOTS, DESCRIPTORS_PER_RANK, HUGE_PAGE, SegmentConfig, SegmentPlan};
+pub use plan::{
+    BARRIER_SLOTS, DESCRIPTORS_PER_RANK, FULL_PAIRS, FULL_RINGS, HUGE_PAGE, RANKS_MAX,
+    SegmentConfig, SegmentPlan,
+};
 pub use plan_error::PlanError;
 pub use rank_block::{Life, Liveness, RankBlock};
 pub use rank_record::RankRecord;

@@ -18,6 +18,15 @@ pub const DESCRIPTORS_PER_RANK: u32 = 64;
 /// Alignment of the heaps' start in bytes, so that huge pages can back the heaps.
 pub const HUGE_PAGE: usize = 2 << 20;
 
+/// Most ranks of a job with 64 cells for each rank and two pages for each pair by default.
+pub const FULL_PAIRS: u32 = 64;
+
+/// Most ranks of a job with large copy rings and all parcels by default.
+pub const FULL_RINGS: u32 = 4096;
+
+/// Most ranks of a job with a default segment in an address space of 47 bits.
+pub const RANKS_MAX: u32 = 26_000;
+
 /// The numbers that determine a segment's layout.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct SegmentConfig {
@@ -49,9 +58,14 @@ impl SegmentConfig {
     ///   more if they are longer than that;
     /// - for large messages, a copy ring of 1 MiB each way, more than the second cache level;
     /// - room for 4 GiB in each heap.
+    ///
+    /// More than [`FULL_PAIRS`] ranks save memory: each has 16 cells, and each pair one page. More
+    /// than [`FULL_RINGS`] ranks save address space, of which each pair takes a part whether it
+    /// communicates or not: smaller rings, fewer parcels, smaller heaps. It suffices for
+    /// [`RANKS_MAX`] ranks.
     #[must_use]
     pub const fn new(ranks: u32) -> Self {
-        Self {
+        let full = Self {
             ranks,
             cells_per_rank: 64,
             cell_payload: 16 * 1024,
@@ -60,7 +74,15 @@ impl SegmentConfig {
             ring_granules: 256,
             parcels: 32,
             heap_bytes: 4 << 30,
+        };
+        if ranks <= FULL_PAIRS {
+            return full;
         }
+        let small_pairs = Self { cells_per_rank: 16, fastbox_lines: 21, ..full };
+        if ranks <= FULL_RINGS {
+            return small_pairs;
+        }
+        Self { ring_granules: 16, parcels: 8, heap_bytes: 1 << 30, ..small_pairs }
     }
 }
 
@@ -383,6 +405,18 @@ fn ring_bytes_offset(granules: usize) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn many_ranks_have_small_pairs_and_fit_the_address_space() {
+        // A sixteenth of it is left to the rest of the process.
+        let most = (1_usize << 47) / 16 * 15;
+        for ranks in [FULL_PAIRS, FULL_PAIRS + 1, FULL_RINGS, FULL_RINGS + 1, 10_000, RANKS_MAX] {
+            let plan = SegmentPlan::new(SegmentConfig::new(ranks)).unwrap();
+            let pages = if ranks > FULL_PAIRS { 1 } else { 2 };
+            assert_eq!(plan.pair_range(0, 1).1, pages * PAGE);
+            assert!(plan.total_bytes() <= most, "{ranks}: {}", plan.total_bytes());
+        }
+    }
 
     #[test]
     fn parts_follow_each_other_without_overlap() {

@@ -9,6 +9,7 @@
 //! Time is an argument and affects only speed: every transfer delivers every message.
 
 use super::Transfer;
+use super::rate::{DOUBTED, DOUBTFUL, ENOUGH, Rate, SPACING_LEAST};
 
 /// The transfers that [`Transfer::Auto`] chooses from.
 pub const CANDIDATES: [Transfer; 3] =
@@ -23,20 +24,15 @@ const FAR: usize = 1;
 /// contains that of reading the clock.
 const NEAR_MOST: u32 = 120;
 
+/// The candidate that uses no ring.
+const ONE_COPY: usize = 2;
+
 /// Number of the last lines of which the median decides. One disturbed line says nothing.
 const TIMED: usize = 3;
 
 /// Longest message of each class but the last, in bytes. For messages of one class, the same
 /// transfer tends to be fastest.
 pub const CLASSES: [usize; 4] = [16 << 10, 64 << 10, 256 << 10, 1 << 20];
-
-/// Number of measurements of a candidate that count; they are the newest. The second lowest one is
-/// its cost. A rank that loses its processor for a while raises the measured cost of a message, and
-/// on a busy machine that of many messages. It seldom lowers one.
-const COUNTED: usize = 5;
-
-/// Number of measurements before a candidate is compared with the others.
-const ENOUGH: u8 = 3;
 
 /// Number of runs before the first trial of a candidate.
 const FIRST_TRIAL: u32 = 12;
@@ -45,13 +41,16 @@ const FIRST_TRIAL: u32 = 12;
 /// as much as that of this place.
 const FIRST_TRIAL_ELSEWHERE: u32 = 100;
 
-/// Number of runs between two trials of a candidate that costs as much as the best. It starts at
-/// the least, restarts there when costs have changed, and doubles with each trial up to the most.
-const SPACING_LEAST: u32 = 8;
-const SPACING_MOST: u32 = 128;
+/// The order in which a doubt tries the candidates. One copy comes first: it suffers least from
+/// both causes.
+const DOUBT_ORDER: [usize; CANDIDATES.len()] = [ONE_COPY, NEAR, FAR];
 
 /// Number of bytes after which a run is measured although further messages are in flight.
 const RUN_BYTES: u64 = 4 << 20;
+
+/// Number of the first bytes through a ring that are not measured. They meet pages of the ring that
+/// the receiver has not mapped yet, and a ring has as many at most.
+const FIRST_PASS: u64 = 1 << 20;
 
 /// What one sender knows about the transfers to one peer.
 #[derive(Clone, Copy, Debug, Default)]
@@ -62,6 +61,8 @@ pub(crate) struct TransferChoice {
     runs: u32,
     /// Completion time of the last message to the peer.
     last_end: u64,
+    /// Number of bytes that went through the ring, up to [`FIRST_PASS`].
+    first_pass: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -81,38 +82,28 @@ struct LineTimes {
 }
 
 impl LineTimes {
+    /// Returns whether enough lines were timed to know the place of the cores.
+    const fn is_known(&self) -> bool {
+        self.count as usize == TIMED
+    }
+
     /// Counts a line. Returns true if the cores have moved.
     fn count(&mut self, nanoseconds: u32) -> bool {
+        let was_near = self.is_known().then_some(self.is_near);
         self.last.rotate_right(1);
         self.last[0] = nanoseconds;
         self.count = (self.count + 1).min(TIMED as u8);
-        if usize::from(self.count) < TIMED {
-            return false;
+        if self.is_known() {
+            let near = self.last.iter().filter(|line| **line <= NEAR_MOST).count();
+            self.is_near = near > TIMED / 2;
         }
-        let was_near = self.is_near;
-        self.is_near = self.last.iter().filter(|line| **line <= NEAR_MOST).count() > TIMED / 2;
-        self.is_near != was_near
+        was_near.is_some_and(|was_near| self.is_near != was_near)
     }
 
     /// Returns the candidate for this place.
     const fn candidate(&self) -> usize {
         if self.is_near { NEAR } else { FAR }
     }
-}
-
-/// The cost of a candidate.
-#[derive(Clone, Copy, Debug, Default)]
-struct Rate {
-    /// Costs measured in the last runs, in nanoseconds per mebibyte.
-    measured: [u32; COUNTED],
-    /// Number of valid entries in `measured`.
-    known: u8,
-    /// Index of the oldest entry.
-    oldest: u8,
-    /// Number of runs until the next trial.
-    wait: u32,
-    /// Number of runs between two trials, if the candidate costs as much as the best.
-    spacing: u32,
 }
 
 /// Messages that are in flight together. They take the same transfer and are measured together.
@@ -180,6 +171,11 @@ impl TransferChoice {
         CANDIDATES[candidate]
     }
 
+    /// Returns whether the lines that were timed tell where the peer's core is.
+    pub(crate) const fn is_place_known(&self) -> bool {
+        self.line.is_known()
+    }
+
     /// Notes the time that a line took from the peer's core to this one.
     pub(crate) fn line_timed(&mut self, nanoseconds: u32) {
         if self.line.count(nanoseconds) {
@@ -208,7 +204,11 @@ impl TransferChoice {
         if run.open == 0 || run.bytes >= RUN_BYTES {
             let TransferRun { candidate, bytes, began, is_spoiled, .. } = core::mem::take(run);
             let elapsed = now.saturating_sub(began);
-            if bytes > 0 && elapsed > 0 && !is_spoiled {
+            let is_first_pass = CANDIDATES[candidate].is_ring() && self.first_pass < FIRST_PASS;
+            if is_first_pass {
+                self.first_pass += bytes;
+            }
+            if bytes > 0 && elapsed > 0 && !is_spoiled && !is_first_pass {
                 let cost = elapsed.saturating_mul(1 << 20) / bytes;
                 let cost = u32::try_from(cost).unwrap_or(u32::MAX).max(1);
                 class.learn(candidate, cost, self.line.candidate());
@@ -228,7 +228,7 @@ impl SizeClass {
             }
             if rate.known == 0 && rate.spacing == 0 {
                 rate.spacing = SPACING_LEAST;
-                let elsewhere = number == NEAR || number == FAR;
+                let elsewhere = CANDIDATES[number].is_ring();
                 rate.wait = if elsewhere { FIRST_TRIAL_ELSEWHERE } else { FIRST_TRIAL };
             }
             match rate.wait.checked_sub(1) {
@@ -245,11 +245,13 @@ impl SizeClass {
 
     /// Returns the cheapest of the candidates that are known well, or that of the place.
     fn best(&self, place: usize) -> usize {
-        if !self.rates[place].is_known() {
-            return place;
-        }
         let known = self.rates.iter().enumerate().filter(|(_, rate)| rate.is_known());
-        known.min_by_key(|(_, rate)| rate.cost()).map_or(place, |(number, _)| number)
+        let cheapest = known.min_by_key(|(_, rate)| rate.cost());
+        let is_better = |rate: &Rate| {
+            let of_place = &self.rates[place];
+            of_place.is_known() || (of_place.is_doubtful() && rate.cost() < of_place.least() / 2)
+        };
+        cheapest.filter(|(_, rate)| is_better(rate)).map_or(place, |(number, _)| number)
     }
 
     fn learn(&mut self, candidate: usize, cost: u32, place: usize) {
@@ -261,44 +263,34 @@ impl SizeClass {
             self.settled = least;
             self.rates.iter_mut().for_each(Rate::hasten);
         }
+        let of_place = &self.rates[place];
+        let is_doubted = candidate == place
+            && match of_place.known {
+                DOUBTED => of_place.is_doubtful(),
+                ENOUGH => least > DOUBTFUL,
+                _ => false,
+            };
+        if is_doubted {
+            self.doubt(place);
+        }
         let rate = &mut self.rates[candidate];
         // A candidate that may be the best is retried at once. Otherwise, a higher cost means a
         // later trial.
         rate.wait = if cost < least { 0 } else { rate.pause(least) };
     }
-}
 
-impl Rate {
-    const fn is_known(&self) -> bool {
-        self.known >= ENOUGH
-    }
-
-    fn cost(&self) -> u32 {
-        let mut measured = self.measured;
-        let known = &mut measured[..usize::from(self.known)];
-        known.sort_unstable();
-        let second = 1.min(known.len().saturating_sub(1));
-        known.get(second).copied().unwrap_or(0)
-    }
-
-    /// Returns the number of runs until the next trial if the best candidate costs `least`.
-    fn pause(&mut self, least: u32) -> u32 {
-        let spacing = self.spacing.max(SPACING_LEAST);
-        self.spacing = (2 * spacing).min(SPACING_MOST);
-        let wait = u64::from(spacing) * u64::from(self.cost()) / u64::from(least);
-        u32::try_from(wait).unwrap_or(u32::MAX)
-    }
-
-    /// Makes trials happen soon.
-    fn hasten(&mut self) {
-        self.spacing = SPACING_LEAST;
-        self.wait = self.wait.min(SPACING_LEAST);
-    }
-
-    fn learn(&mut self, cost: u32) {
-        self.measured[usize::from(self.oldest)] = cost;
-        self.oldest = (self.oldest + 1) % COUNTED as u8;
-        self.known = (self.known + 1).min(COUNTED as u8);
+    /// Makes the trials of all candidates happen now that were not measured often enough, except
+    /// that of the place.
+    fn doubt(&mut self, place: usize) {
+        // One after the other, each as often as it takes.
+        let mut wait = 0;
+        for number in DOUBT_ORDER {
+            let rate = &mut self.rates[number];
+            if number != place && !rate.is_known() {
+                (rate.wait, rate.spacing) = (wait, SPACING_LEAST);
+                wait += u32::from(ENOUGH);
+            }
+        }
     }
 }
 
@@ -385,8 +377,43 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "arithmetic on tens of messages, no memory")]
+    fn a_ring_that_is_slow_at_its_place_is_left_after_a_few_messages() {
+        let (mut choice, mut now) = (TransferChoice::default(), 0);
+        // The lines seem near, and the cores are not.
+        let counts = send(&mut choice, &mut now, 20, (SHARED, [350_000, 65_000, 120_000]));
+        assert!(counts[0] <= 4 && counts[1] >= 10, "{counts:?}");
+        // A trial that is not cheaper costs a few messages.
+        let (mut choice, mut now) = (TransferChoice::default(), 0);
+        (0..TIMED).for_each(|_| choice.line_timed(SHARED));
+        let counts = send(&mut choice, &mut now, 100, (SHARED, [220_000, 600_000, 600_000]));
+        assert!(counts[0] > 90, "{counts:?}");
+    }
+
+    #[test]
+    fn one_copy_is_found_by_the_third_measured_message_into_memory_that_was_never_touched() {
+        for line in [SHARED, APART] {
+            let (mut choice, mut now) = (TransferChoice::default(), 0);
+            (0..TIMED).for_each(|_| choice.line_timed(line));
+            choice.first_pass = FIRST_PASS;
+            let counts = send(&mut choice, &mut now, 5, (line, [450_000, 450_000, 210_000]));
+            assert_eq!((counts[0].max(counts[1]), counts[2]), (2, 3), "{counts:?}");
+            let counts = send(&mut choice, &mut now, 20, (line, [450_000, 450_000, 210_000]));
+            assert!(counts[2] >= 14, "{counts:?}");
+        }
+    }
+
+    #[test]
+    fn two_messages_that_were_held_up_do_not_spoil_the_transfer_of_the_place() {
+        let (mut choice, mut now) = (TransferChoice::default(), 0);
+        send(&mut choice, &mut now, 2, (SHARED, [4_000_000, 4_000_000, 80_000]));
+        let counts = send(&mut choice, &mut now, 100, (SHARED, [30_000, 50_000, 80_000]));
+        assert!(counts[0] > 70, "{counts:?}");
+    }
+
+    #[test]
     fn messages_that_are_under_way_together_are_measured_as_one() {
-        let mut choice = TransferChoice::default();
+        let mut choice = TransferChoice { first_pass: FIRST_PASS, ..TransferChoice::default() };
         let chosen: [_; 4] = core::array::from_fn(|_| choice.choose(LENGTH));
         assert!(chosen.iter().all(|(transfer, _)| *transfer == chosen[0].0));
         // Each message takes 100 ns, one after the other. All receives were posted at the start.
@@ -416,7 +443,11 @@ mod tests {
     #[test]
     fn the_place_of_the_cores_decides_until_costs_do() {
         let mut choice = TransferChoice::default();
-        let first = |choice: &mut TransferChoice| choice.choose(LENGTH).0;
+        let first = |choice: &mut TransferChoice| {
+            let (transfer, chosen) = choice.choose(LENGTH);
+            choice.ended(chosen, 0, 0, 1000);
+            transfer
+        };
         assert_eq!(first(&mut choice), CANDIDATES[FAR]);
         for _ in 0..TIMED {
             choice.line_timed(SHARED);

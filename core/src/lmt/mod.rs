@@ -42,6 +42,7 @@
 mod choice;
 mod cookie;
 mod job;
+mod rate;
 mod receiver;
 mod rtr;
 mod sender;

@@ -50,22 +50,25 @@ pub(super) struct Spot {
 /// Number of nodes that may wait unfiled. A search visits all of them, so it is a constant.
 pub(super) const UNFILED_MAX: u32 = 32;
 
-/// The youngest nodes of a queue, which are in no bin yet, in their order.
+/// Nodes in the order in which they came, beside the bins. Their links are those of a class of
+/// which they are in no bin.
 ///
-/// Most entries leave a queue soon and from its front. They are found by one comparison there, and
-/// never filed. When there are [`UNFILED_MAX`], all of them are filed. So each filed node is older
-/// than each unfiled one.
+/// Each queue has a list of its youngest nodes, which are in no bin yet: the *unfiled* ones. Most
+/// entries leave a queue soon and from its front. They are found by one comparison there, and never
+/// filed. When there are [`UNFILED_MAX`], all of them are filed. So each filed node is older than
+/// each unfiled one.
 #[derive(Debug)]
-pub(super) struct Unfiled {
+pub(super) struct NodeList {
     ends: Ends,
     count: u32,
 }
 
-impl Unfiled {
+impl NodeList {
     pub(super) const fn new() -> Self {
         Self { ends: Ends::NONE, count: 0 }
     }
 
+    /// Returns whether it has [`UNFILED_MAX`] nodes.
     #[inline(always)]
     pub(super) const fn is_full(&self) -> bool {
         self.count == UNFILED_MAX
@@ -139,26 +142,48 @@ impl<N: Node, M: Memory> Chains<N, M> {
     #[inline(always)]
     pub(super) fn insert_unfiled(
         &mut self,
-        unfiled: &mut Unfiled,
+        unfiled: &mut NodeList,
         node: N,
     ) -> Result<u32, OutOfMemory> {
         let (mut node, older) = (node, unfiled.last());
         *node.links(Self::UNFILED) = Links { older, younger: NIL };
         let handle = self.nodes.insert(node)?;
-        self.link(older, Self::UNFILED, |links| links.younger = handle);
-        if older == NIL {
-            unfiled.ends.first = handle;
-        }
-        unfiled.ends.last = handle;
-        unfiled.count += 1;
+        self.extend(unfiled, Self::UNFILED, handle);
         Ok(handle)
+    }
+
+    /// Makes `handle` the last of `list`, in which the links are those of `class`.
+    #[inline(always)]
+    fn extend(&mut self, list: &mut NodeList, class: ClassOf<N>, handle: u32) {
+        let older = list.last();
+        self.link(older, class, |links| links.younger = handle);
+        if older == NIL {
+            list.ends.first = handle;
+        }
+        list.ends.last = handle;
+        list.count += 1;
+    }
+
+    /// Adds all unfiled nodes to `list` as well, in which the links are those of `class`.
+    pub(super) fn list_unfiled(
+        &mut self,
+        unfiled: &NodeList,
+        list: &mut NodeList,
+        class: ClassOf<N>,
+    ) {
+        let mut handle = unfiled.first();
+        while let Some(node) = self.nodes.get_mut(handle) {
+            let this = core::mem::replace(&mut handle, node.links(Self::UNFILED).younger);
+            *node.links(class) = Links { older: list.last(), younger: NIL };
+            self.extend(list, class, this);
+        }
     }
 
     /// Returns the oldest unfiled node that `matches`, and its links.
     #[inline(always)]
     pub(super) fn oldest_unfiled(
         &self,
-        unfiled: &Unfiled,
+        unfiled: &NodeList,
         matches: impl Fn(&N) -> bool,
     ) -> Option<(u32, Links, &N)> {
         let mut handle = unfiled.first();
@@ -176,47 +201,70 @@ impl<N: Node, M: Memory> Chains<N, M> {
 
     /// Removes an unfiled node, which has these `links`.
     #[inline(always)]
-    pub(super) fn remove_unfiled(
+    pub(super) fn remove_unfiled(&mut self, unfiled: &mut NodeList, handle: u32, links: Links) {
+        self.nodes.discard(handle);
+        self.unlist(unfiled, Self::UNFILED, links);
+    }
+
+    /// Removes the node that had these links from `list`, in which the links are those of `class`.
+    #[inline(always)]
+    pub(super) fn unlist(
         &mut self,
-        unfiled: &mut Unfiled,
-        handle: u32,
+        list: &mut NodeList,
+        class: ClassOf<N>,
         Links { older, younger }: Links,
     ) {
-        self.nodes.discard(handle);
-        unfiled.count -= 1;
+        list.count -= 1;
         if older == NIL {
-            unfiled.ends.first = younger;
+            list.ends.first = younger;
         } else {
-            self.link(older, Self::UNFILED, |links| links.younger = younger);
+            self.link(older, class, |links| links.younger = younger);
         }
         if younger == NIL {
-            unfiled.ends.last = older;
+            list.ends.last = older;
         } else {
-            self.link(younger, Self::UNFILED, |links| links.older = older);
+            self.link(younger, class, |links| links.older = older);
         }
+    }
+
+    /// Makes room for so many more bins. Without memory nothing changes.
+    pub(super) fn reserve(&mut self, bins: usize) -> Result<(), OutOfMemory> {
+        self.bins.reserve(bins)
     }
 
     /// Files all unfiled nodes. `filed` is called for each. Without memory nothing changes.
     pub(super) fn file(
         &mut self,
-        unfiled: &mut Unfiled,
-        mut filed: impl FnMut(&mut N),
+        unfiled: &mut NodeList,
+        filed: impl FnMut(&mut N),
     ) -> Result<(), OutOfMemory> {
-        let classes = N::Selector::CLASSES.len();
-        self.bins.reserve(unfiled.count as usize * classes)?;
-        let mut handle = unfiled.first();
+        self.reserve(unfiled.count as usize * N::Selector::CLASSES.len())?;
+        self.file_list(unfiled, Self::UNFILED, 0, filed);
+        Ok(())
+    }
+
+    /// Empties `list`, in which the links are those of `class`, and adds its nodes to the bins of
+    /// their classes but for the first `skip` ones. `filed` is called for each node before. There
+    /// is [room](Self::reserve) for the bins.
+    pub(super) fn file_list(
+        &mut self,
+        list: &mut NodeList,
+        class: ClassOf<N>,
+        skip: usize,
+        mut filed: impl FnMut(&mut N),
+    ) {
+        let mut handle = list.first();
         while let Some(node) = self.nodes.get_mut(handle) {
-            let this = core::mem::replace(&mut handle, node.links(Self::UNFILED).younger);
+            let this = core::mem::replace(&mut handle, node.links(class).younger);
             filed(node);
             let node = *node;
-            for &class in node.classes() {
+            for &class in &node.classes()[skip..] {
                 let older = self.bins.append(node.key(class), this);
                 self.link(this, class, |links| *links = Links { older, younger: NIL });
                 self.link(older, class, |links| links.younger = this);
             }
         }
-        *unfiled = Unfiled::new();
-        Ok(())
+        *list = NodeList::new();
     }
 
     /// Adds `node` to its bins behind the nodes that are `older`, which come first in each bin.

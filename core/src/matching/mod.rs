@@ -12,11 +12,14 @@
 //!
 //! With [`Pattern`] both queues answer in constant time, wildcards included. A receive is in the
 //! bin of its own pattern, and an arrival compares the oldest entries of the at most four bins that
-//! match it. A message is in the four bins of the patterns that match it, and a receive looks into
-//! one of them. A hash map leads to the bin.
+//! match it. A message is in the bin of its own envelope and, once a receive with a wildcard has
+//! looked, in those of the three patterns with wildcards that match it. A receive looks into one of
+//! them. A hash map leads to the bin.
 //!
 //! An entry is filed late. The youngest entries, up to 32, are in a list beside the bins, which a
-//! search visits from the front. Most entries leave from there, and never see the hash map.
+//! search visits from the front. Most entries leave from there, and never see the hash map. The
+//! first receives, while all have one pattern, are in no list either: a window of receives costs no
+//! look-up at all.
 //!
 //! With [`MaskedPattern`] a search visits the entries that are older than the one it finds. A mask
 //! may have any bits, so no fixed set of bins covers a message. The oldest entry nearly always
@@ -28,6 +31,7 @@
 mod bins;
 mod chains;
 mod envelope;
+mod first_receives;
 mod masked;
 mod posted;
 mod selector;

@@ -5,8 +5,9 @@ use core::iter;
 use core::num::NonZeroU64;
 use core::slice;
 
-use super::chains::{Chains, Links, Node, Spot, Unfiled};
+use super::chains::{Chains, Links, Node, NodeList, Spot};
 use super::envelope::{Envelope, Pattern, WildcardClass};
+use super::first_receives::{FIRST_MAX, FirstReceives};
 use super::masked::{All, MaskedEnvelope, MaskedPattern};
 use super::selector::{Filing, Selector};
 use crate::memory::{Memory, OutOfMemory};
@@ -65,20 +66,9 @@ impl<T> Ahead<T> {
     }
 }
 
-/// A receive that was posted to an empty queue. So it is older than all others.
-#[derive(Clone, Copy)]
-struct LoneReceive<P, T> {
-    selector: P,
-    /// The caller's value.
-    receive: T,
-}
-
-/// The handle of a [`LoneReceive`]. The others have the key of their node plus one.
-const LONE: u32 = 0;
-
 /// Where a receive is.
 enum Place<C> {
-    Lone,
+    First,
     Filed(Spot, C, Links),
     Unfiled(u32, Links),
 }
@@ -86,8 +76,8 @@ enum Place<C> {
 /// The posted-receive queue of one rank.
 ///
 /// `T` is a value of the caller's for each receive. With [`Pattern`] every operation but iteration
-/// takes constant time (posting: amortised). A receive that is alone is in no list: programs often
-/// have one at a time.
+/// takes constant time (posting: amortised). The first receives are in no list while they all ask
+/// for the same messages.
 ///
 /// ```
 /// use strait_core::matching::{ANY_SOURCE, Envelope, Pattern, PostedQueue};
@@ -108,14 +98,15 @@ pub struct PostedQueue<M: Memory, P: Selector = Pattern, T: Copy = u32> {
     len: u32,
     /// Whether the bypass is barred ([`PostedQueue::allow_bypass`]).
     is_barred: bool,
-    /// The oldest receive, where there are several classes and it was posted to an empty queue.
-    lone: Option<LoneReceive<P, T>>,
+    /// The oldest receives, where there are several classes. Their handles are below
+    /// [`FIRST_MAX`]; those of the others are the keys of their nodes plus [`FIRST_MAX`].
+    first: FirstReceives<P, T>,
     chains: Chains<ReceiveNode<P, T>, M>,
     /// The number of filed receives of each class, where there are several. An arrival looks up
     /// nothing in a class without any.
     waiting: P::PerClass<u32>,
     /// The youngest receives, where there are several classes.
-    unfiled: Unfiled,
+    unfiled: NodeList,
     /// The sequence number of the first receive that was not filed.
     filed_before: NonZeroU64,
     /// The sequence number of the next receive. At one a nanosecond it lasts for five centuries.
@@ -134,10 +125,10 @@ impl<M: Memory, P: Selector, T: Copy> PostedQueue<M, P, T> {
         Self {
             len: 0,
             is_barred: false,
-            lone: None,
+            first: FirstReceives::new(),
             chains: Chains::new(memory),
             waiting: P::per_class(0),
-            unfiled: Unfiled::new(),
+            unfiled: NodeList::new(),
             filed_before: NonZeroU64::MIN,
             next_sequence: NonZeroU64::MIN,
         }
@@ -174,9 +165,15 @@ impl<M: Memory, P: Selector, T: Copy> PostedQueue<M, P, T> {
     #[inline(always)]
     pub fn post(&mut self, selector: P, receive: T) -> Result<u32, OutOfMemory> {
         if Self::HAS_CLASSES && self.len == 0 {
-            self.lone = Some(LoneReceive { selector, receive });
             self.len = 1;
-            return Ok(LONE);
+            return Ok(self.first.start(selector, receive));
+        }
+        if Self::HAS_CLASSES
+            && self.chains.nodes().is_empty()
+            && let Some(handle) = self.first.add(&selector, receive)
+        {
+            self.len += 1;
+            return Ok(handle);
         }
         self.post_in_chains(selector, receive)
     }
@@ -195,7 +192,7 @@ impl<M: Memory, P: Selector, T: Copy> PostedQueue<M, P, T> {
         };
         self.next_sequence = sequence.saturating_add(1);
         self.len += 1;
-        Ok(key + 1)
+        Ok(key + FIRST_MAX)
     }
 
     /// Files all receives.
@@ -238,7 +235,7 @@ impl<M: Memory, P: Selector, T: Copy> PostedQueue<M, P, T> {
         }
         self.len -= 1;
         match place {
-            Place::Lone => self.lone = None,
+            Place::First => _ = self.first.remove_first(),
             Place::Filed(spot, class, links) => {
                 self.chains.remove_at(spot, links, class);
                 if Self::HAS_CLASSES {
@@ -255,8 +252,10 @@ impl<M: Memory, P: Selector, T: Copy> PostedQueue<M, P, T> {
     /// Returns the oldest receive that matches.
     #[inline(always)]
     fn locate(&self, envelope: &P::Envelope) -> Option<(T, Place<P::Class>)> {
-        if let Some(receive) = self.lone_matching(envelope) {
-            return Some((receive, Place::Lone));
+        if let Some((selector, receive)) = self.first()
+            && selector.matches(envelope)
+        {
+            return Some((receive, Place::First));
         }
         if self.has_filed()
             && let Some((spot, class, node)) = self.oldest(envelope)
@@ -270,24 +269,17 @@ impl<M: Memory, P: Selector, T: Copy> PostedQueue<M, P, T> {
         Some((node.receive, Place::Unfiled(key, links)))
     }
 
-    /// Returns the lone receive, if it matches.
+    /// Returns the selector and the caller's value of the oldest receive, if it was posted to an
+    /// empty queue or to one in which all receives had its selector.
     #[inline(always)]
-    fn lone_matching(&self, envelope: &P::Envelope) -> Option<T> {
-        let lone = self.lone.as_ref().filter(|_| Self::HAS_CLASSES)?;
-        lone.selector.matches(envelope).then_some(lone.receive)
+    pub fn first(&self) -> Option<(P, T)> {
+        self.first.first().filter(|_| Self::HAS_CLASSES)
     }
 
-    /// Returns the selector and the caller's value of the receive that is alone in the queue, or
-    /// was alone when it was posted.
+    /// Takes the receive that [`PostedQueue::first`] returns.
     #[inline(always)]
-    pub fn lone(&self) -> Option<(P, T)> {
-        self.lone.map(|lone| (lone.selector, lone.receive))
-    }
-
-    /// Takes the receive that [`PostedQueue::lone`] returns.
-    #[inline(always)]
-    pub fn take_lone(&mut self) {
-        if self.lone.take().is_some() {
+    pub fn take_first(&mut self) {
+        if self.first.remove_first() {
             self.len -= 1;
         }
     }
@@ -305,9 +297,9 @@ impl<M: Memory, P: Selector, T: Copy> PostedQueue<M, P, T> {
     pub fn find(&self, envelope: &P::Envelope) -> Option<(u32, T)> {
         let (receive, place) = self.locate(envelope)?;
         let handle = match place {
-            Place::Lone => LONE,
-            Place::Filed(spot, ..) => spot.handle + 1,
-            Place::Unfiled(key, _) => key + 1,
+            Place::First => self.first.first_handle(),
+            Place::Filed(spot, ..) => spot.handle + FIRST_MAX,
+            Place::Unfiled(key, _) => key + FIRST_MAX,
         };
         Some((handle, receive))
     }
@@ -333,10 +325,10 @@ impl<M: Memory, P: Selector, T: Copy> PostedQueue<M, P, T> {
     /// Withdraws a receive. Returns the caller's value; `None` if it has been taken or cancelled.
     #[inline]
     pub fn cancel(&mut self, handle: u32) -> Option<T> {
-        let Some(key) = handle.checked_sub(1) else {
-            let lone = self.lone.take()?;
+        let Some(key) = handle.checked_sub(FIRST_MAX) else {
+            let receive = self.first.remove(handle)?;
             self.len -= 1;
-            return Some(lone.receive);
+            return Some(receive);
         };
         let node = *self.chains.nodes().get(key)?;
         if !Self::HAS_CLASSES {
@@ -353,14 +345,18 @@ impl<M: Memory, P: Selector, T: Copy> PostedQueue<M, P, T> {
 
     /// Returns all posted receives as (handle, selector, the caller's value), by ascending handle.
     pub fn patterns(&self) -> impl Iterator<Item = (u32, P, T)> {
-        self.patterns_from(LONE)
+        self.patterns_from(0)
     }
 
     fn patterns_from(&self, first: u32) -> impl Iterator<Item = (u32, P, T)> {
-        let lone = self.lone.filter(|_| first == LONE);
-        let lone = lone.map(|lone| (LONE, lone.selector, lone.receive));
-        let nodes = self.chains.nodes().iter_from(first.saturating_sub(1));
-        lone.into_iter().chain(nodes.map(|(key, node)| (key + 1, node.selector, node.receive)))
+        let selector = self.first.selector().into_iter();
+        let oldest = selector.flat_map(move |selector| {
+            self.first.iter_from(first).map(move |(handle, receive)| (handle, selector, receive))
+        });
+        let nodes = self.chains.nodes().iter_from(first.saturating_sub(FIRST_MAX));
+        let of_node =
+            |(key, node): (u32, &ReceiveNode<P, T>)| (key + FIRST_MAX, node.selector, node.receive);
+        oldest.chain(nodes.map(of_node))
     }
 
     /// Returns the first entry of [`Self::patterns`] with a handle of at least `first`.
@@ -411,11 +407,11 @@ impl<M: Memory, T: Copy> PostedQueue<M, Pattern, T> {
         let is_ahead = |node: &ReceiveNode<Pattern, T>| {
             node.selector.class() != WildcardClass::Exact && node.selector.matches(&envelope)
         };
-        let is_lone_ahead = self.lone.is_some_and(|LoneReceive { selector, .. }| {
+        let is_first_ahead = self.first.selector().is_some_and(|selector| {
             selector.class() != WildcardClass::Exact && selector.matches(&envelope)
         });
         let unfiled = self.chains.oldest_unfiled(&self.unfiled, is_ahead);
-        if is_lone_ahead || unfiled.is_some() || wildcards.iter().any(is_posted) {
+        if is_first_ahead || unfiled.is_some() || wildcards.iter().any(is_posted) {
             return Ahead::Wildcard;
         }
         let youngest = self.youngest_first(exact).next();
@@ -434,9 +430,9 @@ impl<M: Memory, T: Copy> PostedQueue<M, Pattern, T> {
             |handle: &u32| nodes.get(*handle).is_some_and(|node| node.selector == *pattern);
         let filed = iter::successors(self.chains.youngest(&pattern.key()), older);
         let keys = unfiled.filter(has_pattern).chain(filed);
-        let lone = self.lone.filter(|lone| lone.selector == *pattern);
-        keys.filter_map(|key| Some((key + 1, nodes.get(key)?.receive)))
-            .chain(lone.map(|lone| (LONE, lone.receive)))
+        let first = self.first.selector().filter(|selector| selector == pattern);
+        let first = first.into_iter().flat_map(|_| self.first.youngest_first());
+        keys.filter_map(|key| Some((key + FIRST_MAX, nodes.get(key)?.receive))).chain(first)
     }
 }
 

@@ -8,6 +8,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
+use crate::matching::envelope::WildcardClass;
+use crate::matching::selector::Filing as _;
 use crate::matching::steps;
 use crate::memory::OutOfMemory;
 use crate::memory::counted::Counted;
@@ -380,6 +382,13 @@ fn ten_thousand_messages_are_not_searched() {
                     let envelope = message_for(i, pattern(i));
                     handles.push(unexpected.insert(envelope, i).unwrap());
                 });
+                if (0..4).any(|i| pattern(i).class() != WildcardClass::Exact) {
+                    // The first look by a wildcard files all messages by wildcards.
+                    let any = WildcardClass::AnyBoth.pattern(&message_for(0, pattern(0)));
+                    let (found, steps) = steps::count(|| unexpected.find(&any).unwrap());
+                    assert_eq!(found.message, 0, "{what}");
+                    assert!(steps <= MEAN_STEPS * u64::from(ENTRIES), "{what}: {steps} steps");
+                }
                 handles
             };
             fill(&mut unexpected);

@@ -1,21 +1,34 @@
 //! Messages that wait for a receive.
 
 use core::fmt;
+use core::slice;
 
-use super::chains::{Chains, Links, Node, Unfiled};
+use super::chains::{Chains, Links, Node, NodeList};
 use super::envelope::Pattern;
 use super::selector::{Filing, Selector};
 use crate::memory::{Memory, OutOfMemory};
 
-/// One message, in the bin of each class that it matches.
+/// The bins in which a message is.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Filed {
+    /// In none.
+    Nowhere,
+    /// In the one of its own envelope.
+    ByEnvelope,
+    /// In the one of each class that it matches.
+    ByAll,
+}
+
+/// One message.
 struct MessageNode<P: Filing, T: Copy> {
     envelope: P::Envelope,
     /// The caller's value.
     message: T,
     /// Its neighbours in each bin. Those of the first class lead through the unfiled messages while
-    /// it is one of them.
+    /// it is one of them, and those of the second class through the messages that are filed by
+    /// their envelopes.
     links: P::PerClass<Links>,
-    is_filed: bool,
+    filed: Filed,
 }
 
 impl<P: Filing, T: Copy> Clone for MessageNode<P, T> {
@@ -30,7 +43,7 @@ impl<P: Filing, T: Copy> Copy for MessageNode<P, T> {}
 impl<P: Filing, T: Copy> MessageNode<P, T> {
     #[inline(always)]
     fn new(envelope: P::Envelope, message: T) -> Self {
-        Self { envelope, message, links: P::per_class(Links::NONE), is_filed: true }
+        Self { envelope, message, links: P::per_class(Links::NONE), filed: Filed::ByAll }
     }
 }
 
@@ -39,7 +52,7 @@ impl<P: Filing, T: Copy> Node for MessageNode<P, T> {
 
     #[inline(always)]
     fn classes(&self) -> &'static [P::Class] {
-        P::CLASSES
+        if self.filed == Filed::ByEnvelope { slice::from_ref(&P::CLASSES[0]) } else { P::CLASSES }
     }
 
     #[inline(always)]
@@ -67,7 +80,11 @@ pub struct Found<E = super::Envelope, T = u32> {
 /// The unexpected-message queue of one rank.
 ///
 /// `T` is a value of the caller's for each message. With [`Pattern`] every operation but iteration
-/// takes constant time (insertion: amortised).
+/// takes constant time (insertion and finding: amortised).
+///
+/// Messages are filed by their envelopes, as receives without a wildcard look for them. The first
+/// receive with a wildcard has them filed by the patterns with wildcards, too, and so are all that
+/// come then until the queue is empty.
 ///
 /// ```
 /// use strait_core::matching::{ANY_TAG, Envelope, Pattern, UnexpectedQueue};
@@ -86,7 +103,12 @@ pub struct Found<E = super::Envelope, T = u32> {
 pub struct UnexpectedQueue<M: Memory, P: Selector = Pattern, T: Copy = u32> {
     chains: Chains<MessageNode<P, T>, M>,
     /// The youngest messages, where there are several classes.
-    unfiled: Unfiled,
+    unfiled: NodeList,
+    /// The messages that are filed by their envelopes only.
+    by_envelope: NodeList,
+    /// Whether messages are filed by all patterns that match them. If not, there is room for the
+    /// bins that this takes.
+    by_all: bool,
 }
 
 impl<M: Memory, P: Selector, T: Copy> UnexpectedQueue<M, P, T> {
@@ -98,7 +120,12 @@ impl<M: Memory, P: Selector, T: Copy> UnexpectedQueue<M, P, T> {
     where
         M: Clone,
     {
-        Self { chains: Chains::new(memory), unfiled: Unfiled::new() }
+        Self {
+            chains: Chains::new(memory),
+            unfiled: NodeList::new(),
+            by_envelope: NodeList::new(),
+            by_all: false,
+        }
     }
 
     /// Returns the number of messages.
@@ -128,16 +155,39 @@ impl<M: Memory, P: Selector, T: Copy> UnexpectedQueue<M, P, T> {
         }
         if self.unfiled.is_full() {
             self.file()?;
+        } else if self.is_empty() {
+            self.by_all = false;
         }
-        let node = MessageNode { is_filed: false, ..node };
+        let node = MessageNode { filed: Filed::Nowhere, ..node };
         self.chains.insert_unfiled(&mut self.unfiled, node)
     }
 
     /// Files all messages.
     #[cold]
     fn file(&mut self) -> Result<(), OutOfMemory> {
-        let filed = |node: &mut MessageNode<P, T>| node.is_filed = true;
-        self.chains.file(&mut self.unfiled, filed)
+        let classes = P::CLASSES.len();
+        let (new, old) = (self.unfiled.count() as usize, self.by_envelope.count() as usize);
+        self.chains.reserve(new * classes + old * (classes - 1))?;
+        let filed = if self.by_all { Filed::ByAll } else { Filed::ByEnvelope };
+        if filed == Filed::ByEnvelope {
+            self.chains.list_unfiled(&self.unfiled, &mut self.by_envelope, Self::second());
+        }
+        // It does not fail: there is room.
+        self.chains.file(&mut self.unfiled, |node| node.filed = filed)
+    }
+
+    /// Returns the class with the links through the messages that are filed by their envelopes.
+    #[inline(always)]
+    fn second() -> P::Class {
+        P::CLASSES[1]
+    }
+
+    /// Files the messages that are filed by their envelopes by the other patterns, too.
+    #[cold]
+    fn file_by_all(&mut self) {
+        self.by_all = true;
+        let filed = |node: &mut MessageNode<P, T>| node.filed = Filed::ByAll;
+        self.chains.file_list(&mut self.by_envelope, Self::second(), 1, filed);
     }
 
     /// Queues a message that was taken out again, in the order of arrival: behind the messages
@@ -152,7 +202,10 @@ impl<M: Memory, P: Selector, T: Copy> UnexpectedQueue<M, P, T> {
         message: T,
         came_before: impl Fn(T) -> bool,
     ) -> Result<u32, OutOfMemory> {
-        self.file()?;
+        if Self::HAS_CLASSES {
+            self.file()?;
+            self.file_by_all();
+        }
         let node = MessageNode::new(envelope, message);
         self.chains.insert_behind(node, |other| came_before(other.message))
     }
@@ -161,7 +214,10 @@ impl<M: Memory, P: Selector, T: Copy> UnexpectedQueue<M, P, T> {
     /// of those that match (MPI-4.1 §3.5). It stays in the queue.
     #[inline]
     #[must_use]
-    pub fn find(&self, selector: &P) -> Option<Found<P::Envelope, T>> {
+    pub fn find(&mut self, selector: &P) -> Option<Found<P::Envelope, T>> {
+        if self.by_envelope.count() > 0 && P::index(selector.class()) > 0 {
+            self.file_by_all();
+        }
         let matches = |node: &MessageNode<P, T>| selector.matches(&node.envelope);
         if self.len() > self.unfiled.count()
             && let Some((spot, node)) =
@@ -177,8 +233,13 @@ impl<M: Memory, P: Selector, T: Copy> UnexpectedQueue<M, P, T> {
     #[inline]
     pub fn remove(&mut self, handle: u32) -> Option<T> {
         let node = self.chains.nodes().get(handle)?;
-        if node.is_filed {
-            return Some(self.chains.remove(handle)?.message);
+        if node.filed != Filed::Nowhere {
+            let node = self.chains.remove(handle)?;
+            if node.filed == Filed::ByEnvelope {
+                let links = node.links[P::index(Self::second())];
+                self.chains.unlist(&mut self.by_envelope, Self::second(), links);
+            }
+            return Some(node.message);
         }
         let (message, links) = (node.message, node.links[0]);
         self.chains.remove_unfiled(&mut self.unfiled, handle, links);

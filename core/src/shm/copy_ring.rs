@@ -162,8 +162,10 @@ impl CopyRingPtr {
 /// let (granules, found) = receiver.peek()?.expect("a chunk has arrived");
 /// assert_eq!((granules, found), (room, chunk));
 /// // Here the receiver copies the bytes out.
+/// assert!(sender.has_unseen() && !sender.look());
 /// receiver.release(granules);
 /// assert_eq!(receiver.peek()?, None);
+/// assert!(sender.look() && !sender.has_unseen());
 /// # Ok::<(), strait_core::wire::Corrupt>(())
 /// ```
 #[derive(Debug)]
@@ -207,6 +209,13 @@ impl CopyRingSender {
             }
         }
         Ok(Some(Granules { first, count }))
+    }
+
+    /// Returns whether the receiver's word, when it was loaded last, did not report all granules
+    /// that were published. If it did, the receiver has nothing to write.
+    #[must_use]
+    pub const fn has_unseen(&self) -> bool {
+        self.seen != self.filled
     }
 
     /// Loads the receiver's word. Returns true if the receiver has written it since this end loaded

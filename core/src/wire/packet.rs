@@ -227,6 +227,14 @@ impl Key {
         Self((context as u64) << 32 | tag as u64)
     }
 
+    /// Returns the key of the same context with `tag`. This key has tag 0.
+    #[inline(always)]
+    #[must_use]
+    pub const fn with_tag(self, tag: u32) -> Self {
+        debug_assert!(self.tag() == 0, "the tag takes the place of another one");
+        Self(self.0 | tag as u64)
+    }
+
     /// Returns the context.
     #[inline(always)]
     #[must_use]

@@ -40,6 +40,32 @@ impl SimFabric {
         lock(&self.0).advance()
     }
 
+    /// Lets the next event happen, and returns the ranks at the ends of its connection.
+    pub(super) fn advance_between(&self) -> Option<[u32; 2]> {
+        let mut state = lock(&self.0);
+        let Reverse(FabricEvent { rank, end, .. }) = *state.events.peek()?;
+        let peer = state.rank(rank).ends[end as usize].peer;
+        state.advance().then_some([rank, peer])
+    }
+
+    /// Returns the time of the next event.
+    pub(super) fn next_due(&self) -> Option<u64> {
+        lock(&self.0).next()
+    }
+
+    /// Returns the time of the processor of `rank`.
+    pub(super) fn clock(&self, rank: u32) -> u64 {
+        lock(&self.0).rank(rank).clock
+    }
+
+    /// Sets the processor of `rank` to `due`, unless it is later already. Returns its time.
+    pub(super) fn wait_until(&self, rank: u32, due: u64) -> u64 {
+        let mut state = lock(&self.0);
+        let clock = &mut state.rank_mut(rank).clock;
+        *clock = (*clock).max(due);
+        *clock
+    }
+
     /// Fails the request that starts next on this connection of `rank`.
     pub fn fail(&self, rank: u32, connection: Connection, error: WorkError) {
         if let Some(end) = lock(&self.0).end_mut(rank, connection.0) {

@@ -8,6 +8,7 @@
 //! - [`Mesh`]: ranks with links of the RDMA channel between them, over any device.
 //! - [`ring`]: latency and bandwidth of the designs of the RDMA channel.
 //! - [`barrier`]: barriers of nodes of several processes.
+//! - [`scale`]: jobs of up to 10^4 nodes, with links that are made at the first contact.
 //! - [`locks`]: the designs of window locks, with the scenarios of two papers.
 //!
 //! # The fabric
@@ -46,6 +47,7 @@ mod model;
 mod play;
 mod request;
 pub mod ring;
+pub mod scale;
 mod wire;
 
 pub use block::Block;

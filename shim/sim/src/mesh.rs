@@ -47,7 +47,7 @@ pub struct MeshSide {
     pub link: Link,
     /// The region of its memory.
     pub region: Region,
-    address: LinkAddress,
+    pub(crate) address: LinkAddress,
     memory: Block,
 }
 
@@ -177,7 +177,8 @@ impl<H: Hca> MeshNode<H> {
 }
 
 impl MeshSide {
-    fn new<H: Hca>(device: &mut H, peer: u32, config: LinkConfig) -> Self {
+    /// Makes an end that is not connected.
+    pub(crate) fn new<H: Hca>(device: &mut H, peer: u32, config: LinkConfig) -> Self {
         let memory = Block::new(config.bytes());
         // SAFETY: the block lives as long as the side, and only the link and its peer access it.
         let region = unsafe { device.register(memory.base(), memory.length(), Access::ALL) };
@@ -190,6 +191,18 @@ impl MeshSide {
         // SAFETY: the block lives as long as the side, and only the link and its peer access it.
         let (link, address) = unsafe { Link::init(device, peer, config, lent) }.unwrap();
         Self { link, region, address, memory }
+    }
+
+    /// Puts bytes, and returns their number. The caller lends them until the link is drained.
+    pub(crate) fn put<H: Hca>(&mut self, device: &mut H, bytes: &[u8]) -> usize {
+        // SAFETY: the caller keeps the bytes where they are until the link is drained.
+        unsafe { self.link.put(device, &parts(NonNull::from(bytes), &[])) }.expect("the link works")
+    }
+
+    /// Gets bytes, and returns their number. The caller lends the room until it is full.
+    pub(crate) fn get<H: Hca>(&mut self, device: &mut H, bytes: &mut [u8]) -> usize {
+        // SAFETY: the caller keeps the bytes where they are until all have arrived.
+        unsafe { self.link.get(device, &parts(NonNull::from(bytes), &[])) }.expect("the link works")
     }
 }
 

@@ -17,7 +17,8 @@ use crate::{Error, Source, Tag, World};
 #[derive(Clone, Copy, Debug)]
 pub struct Endpoint<'world> {
     world: &'world World,
-    context: u32,
+    /// The context, as a key with tag 0: a short call adds its tag by one instruction.
+    context: Key,
 }
 
 impl World {
@@ -37,7 +38,7 @@ impl World {
 
 impl<'world> Endpoint<'world> {
     pub(crate) const fn new(world: &'world World, context: u32) -> Self {
-        Self { world, context }
+        Self { world, context: Key::new(context, 0) }
     }
 
     /// Returns the endpoint of another context of the same world. Contexts go from 0 to 2^31 - 1.
@@ -60,12 +61,12 @@ impl<'world> Endpoint<'world> {
     /// ```
     #[must_use]
     pub const fn with_context(self, context: u32) -> Self {
-        Self { context: context & (u32::MAX >> 1), ..self }
+        Self::new(self.world, context & (u32::MAX >> 1))
     }
 
     /// Returns the endpoint of Strait's own messages in this context.
     pub(crate) const fn internal(self) -> Self {
-        Self { context: self.context | INTERNAL, ..self }
+        Self::new(self.world, self.context() | INTERNAL)
     }
 
     /// Returns the context of this endpoint.
@@ -77,7 +78,17 @@ impl<'world> Endpoint<'world> {
     /// ```
     #[must_use]
     pub const fn context(self) -> u32 {
-        self.context
+        self.context.context()
+    }
+
+    /// Returns the key of messages of this context with `tag`.
+    #[inline(always)]
+    pub(crate) const fn key(self, tag: Tag) -> Key {
+        let Key(context) = self.context;
+        // SAFETY: `new` alone makes endpoints, with a key of tag 0: its lower half is zero. The
+        // compiler cannot know that, and would compute the tag again from the key.
+        unsafe { core::hint::assert_unchecked(context & u32::MAX as u64 == 0) };
+        self.context.with_tag(tag)
     }
 
     /// Returns how large messages of this context are negotiated.
@@ -89,7 +100,7 @@ impl<'world> Endpoint<'world> {
     /// ```
     #[must_use]
     pub fn rendezvous(self) -> Rendezvous {
-        self.world.lock_progress().rendezvous(self.context)
+        self.world.lock_progress().rendezvous(self.context())
     }
 
     /// Chooses how large messages of this context are negotiated from now on. `None` selects
@@ -113,7 +124,7 @@ impl<'world> Endpoint<'world> {
     ///
     /// `[SpecRndv09]` §3.6, static adaptation.
     pub fn choose_rendezvous(self, choice: Option<Rendezvous>) -> Result<(), Error> {
-        Ok(self.world.lock_progress().choose_rendezvous(self.context, choice)?)
+        Ok(self.world.lock_progress().choose_rendezvous(self.context(), choice)?)
     }
 
     /// Returns the world of this endpoint.
@@ -177,7 +188,7 @@ impl<'world> Endpoint<'world> {
     #[inline(always)]
     #[must_use]
     pub(crate) fn send_short(&self, data: &[u8], destination: Rank, tag: Tag) -> SentShort {
-        self.world.engine().send_short(destination, Key::new(self.context, tag), data)
+        self.world.engine().send_short(destination, self.key(tag), data)
     }
 
     /// Does the work of [`crate::raw::RawEndpoint::wake`].
@@ -257,7 +268,7 @@ impl<'world> Endpoint<'world> {
             // are borrowed as long.
             parts => return unsafe { self.recv_posted(parts.cursor(), source, tag) },
         };
-        let want = Want::new(self.context, tag);
+        let want = Want::of(self.key(tag));
         match self.world.engine().recv_short(source, want, bytes) {
             Bypass::Received(status) => Ok(status),
             Bypass::Nothing | Bypass::Closed => self.recv_longer(bytes, source, tag),
@@ -272,7 +283,7 @@ impl<'world> Endpoint<'world> {
         source: Rank,
         tag: Tag,
     ) -> Option<Status> {
-        let want = Want::exactly(self.context, tag);
+        let want = Want::exactly_of(self.key(tag));
         match self.world.engine().recv_exactly(source, want, buffer) {
             Bypass::Received(status) => Some(status),
             Bypass::Nothing | Bypass::Closed => None,
@@ -282,7 +293,7 @@ impl<'world> Endpoint<'world> {
     /// Does the work of [`crate::raw::RawEndpoint::recv_short`].
     #[inline(always)]
     pub(crate) fn recv_short(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Option<Status> {
-        let want = Want::exactly(self.context, tag);
+        let want = Want::exactly_of(self.key(tag));
         match self.world.engine().recv_short(source, want, buffer) {
             Bypass::Received(status) => Some(status),
             Bypass::Nothing | Bypass::Closed => None,
@@ -377,12 +388,12 @@ impl<'world> Endpoint<'world> {
     }
 
     pub(crate) const fn pattern(self, source: Rank, tag: Tag) -> Pattern {
-        Pattern { context: self.context, source, tag }
+        Pattern { context: self.context(), source, tag }
     }
 
     #[inline(never)]
     fn send_longer(&self, bytes: &[u8], destination: Rank, tag: Tag) -> Result<(), Error> {
-        let key = Key::new(self.context, tag);
+        let key = self.key(tag);
         let sent = self.send_straight(bytes, destination, tag);
         if self.world.wake_after(sent, destination) {
             return Ok(());
@@ -423,7 +434,7 @@ impl<'world> Endpoint<'world> {
         destination: Rank,
         tag: Tag,
     ) -> Result<(), Error> {
-        let key = Key::new(self.context, tag);
+        let key = self.key(tag);
         // SAFETY: `wait` ends the operation's claim before this returns.
         let sent = unsafe { self.world.isend(mode, destination, key, data, Owner::BLOCKING) }?;
         match sent {

@@ -4,7 +4,7 @@ use strait_core::buffer::Part;
 use strait_core::engine::{Bypass, Owner, ReceivedShort, SentShort, Status, Want};
 use strait_core::matching::ANY_SOURCE;
 use strait_core::sync::{finish_look, spin_hint};
-use strait_core::wire::{Key, SHORT_MAX};
+use strait_core::wire::SHORT_MAX;
 use strait_platform::Rank;
 use strait_platform::backoff::{POLLS_PER_PROGRESS, POLLS_PER_QUEUE};
 
@@ -15,14 +15,14 @@ impl Endpoint<'_> {
     #[inline(always)]
     #[must_use]
     pub(crate) fn send_straight(&self, data: &[u8], destination: Rank, tag: Tag) -> SentShort {
-        self.world().engine().send_straight(destination, Key::new(self.context(), tag), data)
+        self.world().engine().send_straight(destination, self.key(tag), data)
     }
 
     /// Does the work of [`crate::raw::RawEndpoint::send_medium`].
     #[inline(always)]
     #[must_use]
     pub(crate) fn send_medium(&self, data: &[u8], destination: Rank, tag: Tag) -> SentShort {
-        self.world().engine().send_medium(destination, Key::new(self.context(), tag), data)
+        self.world().engine().send_medium(destination, self.key(tag), data)
     }
 
     /// Does the work of [`crate::raw::RawEndpoint::recv_straight`].
@@ -34,12 +34,12 @@ impl Endpoint<'_> {
         tag: Tag,
     ) -> Option<Status> {
         let engine = self.world().engine();
-        let found = engine.recv_straight(source, Want::exactly(self.context(), tag), buffer);
+        let found = engine.recv_straight(source, Want::exactly_of(self.key(tag)), buffer);
         if let Bypass::Received(status) = found {
             return Some(status);
         }
         // The message may be in the baton, or reach the end of the ring, or any tag is wanted.
-        match engine.recv_medium(source, Want::new(self.context(), tag), buffer) {
+        match engine.recv_medium(source, Want::of(self.key(tag)), buffer) {
             Bypass::Received(status) => Some(status),
             Bypass::Nothing | Bypass::Closed => None,
         }
@@ -50,7 +50,7 @@ impl Endpoint<'_> {
     /// come, or has to be received in another way.
     #[inline(always)]
     pub(crate) fn poll_lines(&self, bytes: &mut [u8], source: Rank, tag: Tag) -> Option<Status> {
-        let (want, engine) = (Want::new(self.context(), tag), self.world().engine());
+        let (want, engine) = (Want::of(self.key(tag)), self.world().engine());
         let pattern = self.pattern(source, tag);
         let is_long = bytes.len() > SHORT_MAX;
         if is_long && let Some(status) = self.recv_straight(bytes, source, tag) {

@@ -65,6 +65,11 @@ pub trait RawEndpoint: sealed::Sealed {
     /// any tag. It serves interfaces to other languages, which fall back to [`Endpoint::recv`].
     fn recv_lines(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Option<Status>;
 
+    /// Waits a short time for a message as [`Endpoint::recv`] does before it posts the receive.
+    /// Returns `None` when the message has not come, or has to be received in another way. It
+    /// serves interfaces to other languages.
+    fn poll_lines(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Option<Status>;
+
     /// Starts a receive like [`RawEndpoint::begin_recv`], if its message is short or arrives later.
     ///
     /// # Safety
@@ -240,6 +245,11 @@ impl RawEndpoint for Endpoint<'_> {
     #[inline(always)]
     fn recv_lines(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Option<Status> {
         Endpoint::recv_lines(self, buffer, source, tag)
+    }
+
+    #[inline(always)]
+    fn poll_lines(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Option<Status> {
+        Endpoint::poll_lines(self, buffer, source, tag)
     }
 
     #[inline(always)]

@@ -5,7 +5,6 @@ use strait_core::engine::{
     Fault, Outcome, Owner, Received, ReceivedShort, RequestId, SendMode, Sent, Status,
 };
 use strait_core::layout::{Call, Wait};
-use strait_core::wire::Key;
 use strait_platform::Rank;
 
 mod state;
@@ -271,7 +270,7 @@ impl Endpoint<'_> {
         destination: Rank,
         tag: Tag,
     ) -> Result<Unscoped, Error> {
-        let key = Key::new(self.context(), tag);
+        let key = self.key(tag);
         // SAFETY: the caller guarantees the same (contract of `begin_send_as`).
         let bytes = unsafe { core::slice::from_raw_parts(data.base.as_ptr(), data.length) };
         let sent = self.world().engine().send_short(destination, key, bytes);
@@ -294,7 +293,7 @@ impl Endpoint<'_> {
         destination: Rank,
         tag: Tag,
     ) -> Result<Unscoped, Error> {
-        let key = Key::new(self.context(), tag);
+        let key = self.key(tag);
         // SAFETY: the caller guarantees the same (contract of `begin_longer`).
         let bytes = unsafe { core::slice::from_raw_parts(data.base.as_ptr(), data.length) };
         let sent = self.world().engine().send_medium(destination, key, bytes);
@@ -320,7 +319,7 @@ impl Endpoint<'_> {
         destination: Rank,
         tag: Tag,
     ) -> Result<Unscoped, Error> {
-        let key = Key::new(self.context(), tag);
+        let key = self.key(tag);
         let bytes = data.remaining();
         // SAFETY: the caller guarantees the same (contract of `push_send`), and the engine's claim
         // ends with the operation.

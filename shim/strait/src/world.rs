@@ -148,7 +148,7 @@ impl World {
         for rank in (0..size).filter(elsewhere) {
             match network {
                 Some(_) => engine.set_remote(rank)?,
-                None => engine.set_unreachable(rank),
+                None => engine.set_unreachable(rank)?,
             }
         }
         let heap = Arc::new(Heap::new(Arc::clone(&map), rank));

@@ -44,6 +44,13 @@ fn with_pair(test: impl FnOnce(Pair)) {
         let engine =
             |rank| Engine::new(Counted::default(), *segment, rank, Tuning::default()).unwrap();
         let mut pair = Pair { sender: engine(0), receiver: engine(1) };
+        // Short calls decline a peer before the first contact with it.
+        let (mut bytes, first) = ([0; 8], &mut pair.receiver);
+        let buffer = Part { base: NonNull::from(&mut bytes).cast(), length: 8 };
+        // SAFETY: nothing is posted.
+        let declined = unsafe { first.irecv_short(OF_7, buffer, Owner::UNSCOPED) };
+        assert!(matches!(declined, ReceivedShort::Declined));
+        first.peers.contact(segment, 1, 0).unwrap();
         // The first messages open the fastbox. Then they go by lines.
         for _ in 0..4 {
             let mut bytes = [0; 8];
@@ -57,33 +64,33 @@ fn with_pair(test: impl FnOnce(Pair)) {
 }
 
 #[test]
-fn a_lone_receive_takes_its_message_from_its_line() {
+fn the_first_receive_takes_its_message_from_its_line() {
     with_pair(|mut pair| {
         let mut bytes = [0; 8];
         for round in 0..20_u8 {
             let (_, ticket) = pair.post(OF_7, &mut bytes);
-            assert!(pair.receiver.is_lone(ticket));
-            assert_eq!(pair.receiver.take_lone(ticket), None, "nothing was sent");
+            assert!(pair.receiver.is_first(ticket));
+            assert_eq!(pair.receiver.take_first(ticket), None, "nothing was sent");
             pair.send(7, &[round; 5]);
             let status = Status { source: 0, tag: 7, bytes: 5 };
-            assert_eq!(pair.receiver.take_lone(ticket), Some(status));
+            assert_eq!(pair.receiver.take_first(ticket), Some(status));
             assert_eq!(bytes[..5], [round; 5]);
-            assert_eq!(pair.receiver.take_lone(ticket), None, "it is over");
+            assert_eq!(pair.receiver.take_first(ticket), None, "it is over");
             assert_eq!(pair.receiver.find_ticket(ticket), crate::engine::Ticketed::Nothing);
         }
     });
 }
 
 #[test]
-fn what_a_lone_receive_may_not_take_stays() {
+fn what_the_first_receive_may_not_take_stays() {
     with_pair(|mut pair| {
-        let (mut bytes, mut others) = ([0; 8], [0; 8]);
+        let (mut bytes, mut others, mut last) = ([0; 8], [0; 8], [0; 8]);
         let (id, ticket) = pair.post(OF_7, &mut bytes);
         pair.send(8, b"other");
-        assert_eq!(pair.receiver.take_lone(ticket), None, "another tag is first");
+        assert_eq!(pair.receiver.take_first(ticket), None, "another tag is first");
         assert!(pair.receiver.serve_lines());
         pair.send(7, b"too long for it");
-        assert_eq!(pair.receiver.take_lone(ticket), None, "a message without room");
+        assert_eq!(pair.receiver.take_first(ticket), None, "a message without room");
         let stale = ticket;
         pair.receiver.progress().unwrap();
         assert!(matches!(pair.receiver.test(id), Some(Err(_))), "truncated");
@@ -91,21 +98,26 @@ fn what_a_lone_receive_may_not_take_stays() {
         let (id, ticket) = pair.post(OF_7, &mut bytes);
         let (_, second) = pair.post(OF_7, &mut others);
         pair.send(7, b"first");
-        assert_eq!(pair.receiver.take_lone(second), None, "the first one is older");
-        assert_eq!(pair.receiver.take_lone(stale), None);
+        assert_eq!(pair.receiver.take_first(second), None, "the first one is older");
+        assert_eq!(pair.receiver.take_first(stale), None);
         pair.receiver.lend(id, true);
-        assert_eq!(pair.receiver.take_lone(ticket), None, "its handle is in use");
+        assert_eq!(pair.receiver.take_first(ticket), None, "its handle is in use");
         pair.receiver.lend(id, false);
-        assert!(pair.receiver.take_lone(ticket).is_some());
+        assert!(pair.receiver.take_first(ticket).is_some());
+        let (_, third) = pair.post(Pattern { tag: 9, ..OF_7 }, &mut last);
         pair.send(7, b"second");
-        assert_eq!(pair.receiver.take_lone(second), None, "it was not alone");
+        assert!(pair.receiver.take_first(second).is_some());
+        pair.send(9, b"3");
+        assert_eq!(pair.receiver.take_first(third), None, "it has another pattern");
         assert!(pair.receiver.serve_lines());
-        assert!(pair.receiver.take_status(second).is_some());
+        assert!(pair.receiver.take_status(third).is_some());
         assert_eq!((&bytes[..5], &others[..6]), (&b"first"[..], &b"second"[..]));
+        assert_eq!(last[0], b'3');
 
         let (_, any) = pair.post(ANY_OF_7, &mut bytes);
         pair.send(7, b"any");
-        assert_eq!(pair.receiver.take_lone(any), None, "it has no source");
+        assert!(!pair.receiver.is_first(any));
+        assert_eq!(pair.receiver.take_first(any), None, "it has no source");
         assert!(pair.receiver.serve_lines());
         assert!(pair.receiver.take_status(any).is_some());
     });

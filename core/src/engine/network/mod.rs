@@ -39,7 +39,6 @@ mod write;
 pub use channel::{Begun, Broken, Channel, ChannelProgress, Direct};
 pub(super) use write::There;
 
-use super::peer::Peer;
 use super::request::OwnedBuffer;
 use super::{Engine, Gone, ProgressError};
 use crate::layout::Wait;
@@ -145,7 +144,13 @@ impl<M: Memory + Clone> Engine<M> {
     pub fn set_remote(&mut self, rank: u32) -> Result<(), OutOfMemory> {
         self.make_place(rank)?;
         let number = self.network.streams.insert(PeerStreams::new(rank))?;
-        self.peers[rank as usize].set_remote(number);
+        match self.peers.contact(&self.segment, self.rank, rank) {
+            Ok(peer) => peer.set_remote(number),
+            Err(error) => {
+                self.network.streams.remove(number);
+                return Err(error);
+            }
+        }
         Ok(())
     }
 
@@ -158,8 +163,7 @@ impl<M: Memory + Clone> Engine<M> {
         let ranks = needed.max(count.saturating_mul(2));
         self.inbox.extend(ranks)?;
         self.outbox.extend(ranks)?;
-        let (segment, own) = (self.segment, self.rank);
-        self.peers.extend(ranks, |_| Peer::beyond(&segment, own))
+        self.peers.extend(ranks)
     }
 
     /// Returns whether any peer on another node can still be reached. If so,

@@ -111,13 +111,13 @@ fn a_receive_takes_half_a_cache_line() {
 }
 
 #[test]
-fn a_lone_receive_is_the_oldest_also_after_others_were_posted() {
+fn the_first_receive_is_the_oldest_also_after_others_were_posted() {
     Counted::lend(|memory| {
         let mut posted = PostedQueue::new(memory.clone());
         memory.refuse(true);
         let handle = posted.post(EXACT, 1).unwrap();
         memory.refuse(false);
-        assert_eq!((posted.lone(), posted.len()), (Some((EXACT, 1)), 1));
+        assert_eq!((posted.first(), posted.len()), (Some((EXACT, 1)), 1));
         let any = Pattern { source: ANY_SOURCE, ..EXACT };
         let others = [(EXACT, 2), (any, 3)].map(|(pattern, it)| posted.post(pattern, it).unwrap());
         assert_eq!(posted.find(&HELLO), Some((handle, 1)));
@@ -127,15 +127,17 @@ fn a_lone_receive_is_the_oldest_also_after_others_were_posted() {
         assert_eq!(posted.next_from(handle + 1).map(|(at, ..)| at), Some(others[0]));
         assert_eq!(posted.take_with(&HELLO, |_| None::<()>), Some(None), "it stays");
         assert_eq!(posted.cancel(handle), Some(1));
-        assert_eq!((posted.cancel(handle), posted.lone(), posted.len()), (None, None, 2));
-        posted.post(EXACT, 4).unwrap();
-        assert_eq!(posted.lone(), None, "others are older");
+        let second = Some((EXACT, 2));
+        assert_eq!((posted.cancel(handle), posted.first(), posted.len()), (None, second, 2));
+        assert!(posted.post(EXACT, 4).unwrap() > others[1], "another pattern is in between");
+        assert_eq!(posted.ahead_of(&EXACT), Ahead::Wildcard);
+        assert!(posted.youngest_first(&EXACT).map(|(_, it)| it).eq([4, 2]));
         assert_eq!([(); 4].map(|()| posted.take(&HELLO)), [Some(2), Some(3), Some(4), None]);
         posted.post(any, 5).unwrap();
-        assert_eq!(posted.lone(), Some((any, 5)));
+        assert_eq!(posted.first(), Some((any, 5)));
         assert_eq!(posted.ahead_of(&EXACT), Ahead::Wildcard);
-        posted.take_lone();
-        posted.take_lone();
+        posted.take_first();
+        posted.take_first();
         assert!(posted.is_empty() && posted.take(&HELLO).is_none());
     });
 }
@@ -153,8 +155,8 @@ fn a_queue_with_a_barred_bypass_is_never_empty() {
         assert_eq!((posted.is_empty(), posted.len()), (true, 0));
         posted.post(EXACT, 2).unwrap();
         posted.allow_bypass(false);
-        assert_eq!((posted.lone(), posted.len()), (Some((EXACT, 2)), 1));
-        posted.take_lone();
+        assert_eq!((posted.first(), posted.len()), (Some((EXACT, 2)), 1));
+        posted.take_first();
         assert_eq!((posted.is_empty(), posted.len()), (false, 0));
     });
 }

@@ -193,7 +193,7 @@ impl ClassQueues {
     }
 
     /// Returns the message that a receive with this pattern would get. It stays in the queue.
-    pub(super) fn find_message(&self, pattern: &MaskedPattern) -> Option<Unmatched> {
+    pub(super) fn find_message(&mut self, pattern: &MaskedPattern) -> Option<Unmatched> {
         let Found { envelope, message, .. } = self.unexpected.find(pattern)?;
         Some(Unmatched { envelope, message })
     }

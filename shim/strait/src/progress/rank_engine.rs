@@ -79,8 +79,8 @@ impl RankEngine {
         fn is_transferring() -> bool;
         fn take_status(ticket: Ticket) -> Option<Status>;
         fn ticket(id: RequestId) -> Ticket;
-        fn take_lone(ticket: Ticket) -> Option<Status>;
-        fn is_lone(ticket: Ticket) -> bool;
+        fn take_first(ticket: Ticket) -> Option<Status>;
+        fn is_first(ticket: Ticket) -> bool;
         fn keep_status(status: Status, owner: Owner) -> Option<Ticket>;
         fn has_work_outside_lines() -> bool;
         fn has_unexpected() -> bool;

@@ -37,6 +37,17 @@ pub trait RawRequests: sealed::Sealed {
     /// anything else has to be done.
     fn wait_in_lines(&self, ticket: Ticket) -> Option<Status>;
 
+    /// Ends a request and returns its status as [`RawRequests::take_status`] does, or else waits
+    /// for it as [`RawRequests::wait_in_lines`] does.
+    fn wait_for_lines(&self, request: RequestId) -> Option<Status>;
+
+    /// Ends a request and returns its status as [`RawRequests::take_status`] does.
+    fn test_in_lines(&self, request: RequestId) -> Option<Status>;
+
+    /// Takes messages from lines. Returns false if there is more to do, which
+    /// [`crate::Endpoint::progress`] does.
+    fn progress_in_lines(&self) -> bool;
+
     /// Ends the claims of all operations of this trait's and [`super::RawEndpoint`]'s that are not
     /// over, and forgets their requests.
     fn settle_requests(&self);
@@ -80,6 +91,30 @@ impl RawRequests for World {
     #[inline(always)]
     fn wait_in_lines(&self, ticket: Ticket) -> Option<Status> {
         World::wait_in_lines(self, ticket)
+    }
+
+    #[inline]
+    fn wait_for_lines(&self, request: RequestId) -> Option<Status> {
+        World::wait_for_lines(self, request)
+    }
+
+    #[inline]
+    fn test_in_lines(&self, request: RequestId) -> Option<Status> {
+        World::take_status(self, self.engine().ticket(request))
+    }
+
+    #[inline]
+    fn progress_in_lines(&self) -> bool {
+        let engine = self.engine();
+        let has_more = engine.has_thread()
+            || engine.is_transferring()
+            || self.needs_rounds()
+            || engine.has_queued()
+            || engine.has_work_outside_lines();
+        if !has_more {
+            engine.serve_lines();
+        }
+        !has_more
     }
 
     fn settle_requests(&self) {

@@ -2,7 +2,6 @@
 
 use core::ptr::NonNull;
 
-use strait_core::reduce::Op;
 use strait_platform::Rank;
 
 use super::Window;
@@ -307,8 +306,7 @@ fn share<'world>(
         return Err(WindowError::OtherNode { rank }.into());
     }
     let mut lengths = vec![0_u64; group.ranks().len()];
-    lengths[group.place() as usize] = bytes as u64;
-    group.allreduce(&mut lengths, Op::BitOr)?;
+    group.allgather(&[bytes as u64], &mut lengths)?;
     let total = lengths.iter().try_fold(0_u64, |sum, length| sum.checked_add(*length));
     let mut window = group.make(unit, options.by_rdma(), |world| {
         let all = if group.place() == 0 { total.unwrap_or(u64::MAX) } else { 0 };

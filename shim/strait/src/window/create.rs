@@ -162,13 +162,9 @@ impl<'world> Group<'world> {
 
     /// Exchanges the part descriptors, once all members have one.
     fn exchange(&self, descriptor: PartDescriptor) -> Result<Vec<PartDescriptor>, Error> {
-        let mut words = vec![0_u64; self.ranks().len() * PartDescriptor::WORDS];
-        let (descriptors, _) = words.as_chunks_mut::<{ PartDescriptor::WORDS }>();
-        descriptors[self.place() as usize] = descriptor.words();
-        self.allreduce(&mut words, Op::BitOr)?;
-        let (descriptors, _) = words.as_chunks::<{ PartDescriptor::WORDS }>();
-        let descriptors: Vec<_> =
-            descriptors.iter().map(|words| PartDescriptor::of(*words)).collect();
+        let mut words = vec![[0_u64; PartDescriptor::WORDS]; self.ranks().len()];
+        self.allgather(&[descriptor.words()], &mut words)?;
+        let descriptors: Vec<_> = words.into_iter().map(PartDescriptor::of).collect();
         let failed = descriptors.iter().position(|descriptor| descriptor.kind == FAILED);
         match failed {
             Some(place) if descriptor.kind != FAILED => {

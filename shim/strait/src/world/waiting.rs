@@ -322,14 +322,14 @@ impl World {
     #[inline(always)]
     pub(crate) fn take_status(&self, ticket: Ticket) -> Option<Status> {
         let engine = &self.engine;
-        engine.take_lone(ticket).or_else(|| engine.take_status(ticket))
+        engine.take_first(ticket).or_else(|| engine.take_status(ticket))
     }
 
     /// Takes messages from lines until the request is over. Gives up after a while, and when
     /// anything else has to be done.
     pub(crate) fn wait_in_lines(&self, ticket: Ticket) -> Option<Status> {
         let engine = &self.engine;
-        self.serve_lines_until(|| engine.is_lone(ticket), || self.take_status(ticket))
+        self.serve_lines_until(|| engine.is_first(ticket), || self.take_status(ticket))
     }
 
     /// Waits for an operation by [`World::serve_lines_until`], and ends it if it is over without a

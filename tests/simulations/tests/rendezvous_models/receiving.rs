@@ -180,7 +180,7 @@ impl<R: Ruled> State<R> {
             heard: false,
             claim: Claim::Open,
         });
-        let found = self.receiving.inbox.unexpected.find(&pattern);
+        let found = self.receiving.call(move |inbox| inbox.unexpected.find(&pattern));
         let arrived = &mut self.receiving.arrived;
         let place = arrived.iter().position(|(message, _)| pattern.matches(&message.envelope()));
         let expected = place.map(|place| arrived.remove(place));
