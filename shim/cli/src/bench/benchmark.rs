@@ -32,6 +32,11 @@ pub(crate) trait Benchmark: fmt::Debug {
         false
     }
 
+    /// Returns whether the bare cache line is measured before and after.
+    fn needs_line(&self) -> bool {
+        true
+    }
+
     /// Prepares a rank before its first measurement.
     fn prepare(&self, _world: &World) {}
 

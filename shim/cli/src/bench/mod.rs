@@ -61,6 +61,10 @@ impl Bench {
         let Self(bench) = self;
         let mut report = Report::new(stage, bench.common().json, bench.steps(stage)?);
         bench.prepare(stage.endpoint.world());
+        if !bench.needs_line() {
+            bench.run(stage, &mut report)?;
+            return Ok(report.finish_without_line()?);
+        }
         let before = line::probe(stage)?;
         bench.run(stage, &mut report)?;
         let after = line::probe(stage)?;

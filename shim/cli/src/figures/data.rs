@@ -227,6 +227,8 @@ mod tests {
             ("OneSided04", 15),
             ("RdmaChannel04", 12),
             ("SpecRndv09", 7),
+            // Ours: `docs/scale.md`.
+            ("Strait", 1),
         ];
         assert_eq!(count.into_iter().collect::<Vec<_>>(), expected);
         let keys: BTreeSet<_> = figures.iter().map(PaperFigure::key).collect();

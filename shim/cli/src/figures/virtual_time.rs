@@ -7,6 +7,7 @@ use strait_core::ring::{Design, LinkConfig};
 use strait_sim::barrier::{BarrierDesign, barrier};
 use strait_sim::locks::{self, Costs};
 use strait_sim::ring::{BareRequest, Rates, bare_bandwidth, crowd_by_messages, crowd_by_writes};
+use strait_sim::scale::{self, ScaleCosts, Scenario};
 
 use super::series::Series;
 
@@ -43,8 +44,28 @@ impl Player {
             ("RdmaChannel04", _) => self.ring(name),
             ("OneSided04", _) => self.thesis(name),
             ("HybridLock09", _) => self.locks_of_2009(name),
+            ("Strait", "scale") => self.scale(),
             _ => Vec::new(),
         }
+    }
+
+    /// Plays the scenarios of large jobs: three series of each.
+    fn scale(&self) -> Vec<Series> {
+        let nodes: &[u32] = if self.quick { &[100, 1_000] } else { &[100, 1_000, 10_000] };
+        let of = |scenario: Scenario| {
+            let played = nodes.iter().copied().filter(|nodes| *nodes <= scenario.most_nodes());
+            let costs: Vec<_> = played.map(|nodes| (nodes, scale::play(scenario, nodes))).collect();
+            let series = |what: &str, number: fn(&ScaleCosts) -> f64| {
+                let point = |(nodes, costs): &(u32, ScaleCosts)| [f64::from(*nodes), number(costs)];
+                Series::ours(format!("{scenario}, {what}"), costs.iter().map(point).collect())
+            };
+            [
+                series("µs", |costs| costs.time_us),
+                series("messages", |costs| costs.messages),
+                series("links", |costs| costs.links[0]),
+            ]
+        };
+        Scenario::ALL.into_iter().flat_map(of).collect()
     }
 
     const fn sizes(&self) -> &'static [usize] {

@@ -3,6 +3,7 @@
 
 pub(crate) mod computation;
 pub(crate) mod device;
+pub(crate) mod footprint;
 pub(crate) mod in_turn;
 pub(crate) mod lane;
 pub(crate) mod line;

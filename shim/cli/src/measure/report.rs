@@ -162,10 +162,21 @@ impl Report {
                 self.row(Row::new("cacheline", 8, "line", "ns", line).of_variant(variant))?;
             }
         }
+        self.print(&format!("\n\n{}", bare_line(before, after)))
+    }
+
+    /// Ends the report of a bench that is not compared with the bare line.
+    pub(crate) fn finish_without_line(&mut self) -> io::Result<()> {
+        self.bar.finish_and_clear();
+        self.print("")
+    }
+
+    /// Prints the table, this text, and the device between nodes.
+    fn print(&mut self, text: &str) -> io::Result<()> {
         if !self.speaks || self.json {
             return Ok(());
         }
-        say(&format!("{}\n\n{}", self.table.text(reader_width()), bare_line(before, after)))?;
+        say(&format!("{}{text}", self.table.text(reader_width())))?;
         match &self.network {
             Some(DeviceChoice::Soft(mode)) => say(&format!("device between nodes: {mode}")),
             Some(choice) => say(&format!("device between nodes: {choice}")),

@@ -9,6 +9,7 @@ pub(crate) mod latency;
 mod one_copy;
 mod rate;
 pub(super) mod rendezvous;
+mod scale;
 
 use super::benchmark::{BenchGroup, entry};
 use bandwidth::BandwidthBench;
@@ -19,6 +20,7 @@ use halo::HaloBench;
 use latency::LatencyBench;
 use rate::RateBench;
 use rendezvous::{ExchangeBench, KernelsBench, OverheadBench, OverlapBench, ProgressBench};
+use scale::ScaleBench;
 
 /// The benches of this folder.
 pub(super) const GROUP: BenchGroup = BenchGroup {
@@ -37,5 +39,6 @@ pub(super) const GROUP: BenchGroup = BenchGroup {
         entry::<ExchangeBench>("exchange"),
         entry::<KernelsBench>("kernels"),
         entry::<OverheadBench>("overhead"),
+        entry::<ScaleBench>("scale"),
     ],
 };
