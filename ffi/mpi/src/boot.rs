@@ -101,6 +101,7 @@ fn open(mut world: World, private: Handle) {
         requests: Default::default(),
         messages: Default::default(),
         host_open: Default::default(),
+        tests: Default::default(),
         standing: standing_receive(private).into(),
         private,
         codes: Default::default(),

@@ -7,12 +7,12 @@
 use core::ffi::c_int;
 
 use strait::Wait;
-use strait::raw::ShortName;
+use strait::raw::{RawRequests as _, ShortName};
 
 use super::host::{self, HandlePtr, Ints, Pointer};
 use super::operation::Finished;
 use super::request_view::RequestView;
-use super::requests::DONE;
+use super::requests::{DONE, ReceivedMessage, ShortEnd};
 use super::state::{self, Entered, Front};
 use super::{errors, helper};
 use crate::abi::{self, Handle};
@@ -121,7 +121,7 @@ fn comm_of(front: &Front, slot: u32) -> Handle {
         RequestEntry::One(operation) => Some(operation.comm.handle),
         RequestEntry::Pair(pair) => Some(pair[1].comm.handle),
         RequestEntry::Persistent(persistent) => Some(persistent.comm_handle()),
-        RequestEntry::Free => None,
+        RequestEntry::Free | RequestEntry::Received(_) => None,
     };
     front.requests.with(slot, of).flatten().unwrap_or_else(abi::comm_world)
 }
@@ -134,6 +134,73 @@ unsafe fn end(front: &Front, slot: u32, place: HandlePtr, status: Pointer) -> En
     unsafe { place.write(front.requests.end(slot, *place)) };
     write(status, &finished);
     EndedRequest { comm, finished }
+}
+
+/// Returns the front, where calls take no lock and the host need not progress meanwhile.
+#[inline(always)]
+fn alone() -> Option<&'static Front> {
+    state::unlocked().filter(|front| front.host_open.get() == 0)
+}
+
+/// Writes what a request that has ended reports.
+///
+/// # Safety
+///
+/// The program passes the places of a request and of a status.
+#[inline(always)]
+unsafe fn write_ended(place: HandlePtr, status: Pointer, message: ReceivedMessage) {
+    // SAFETY: the caller guarantees it (contract of `write_ended`).
+    unsafe {
+        place.write(abi::request_null());
+        if !abi::is_ignored(status) {
+            let from = (message.source, message.tag);
+            abi::write_status(status, from, message.bytes, false);
+        }
+    }
+}
+
+/// Ends a request of ours that is over or soon is. Returns false if it goes on or failed, or needs
+/// a longer way.
+///
+/// # Safety
+///
+/// The program passes the places of a request and of a status.
+#[inline]
+unsafe fn end_soon(place: HandlePtr, slot: u32, status: Pointer) -> bool {
+    let Some(front) = alone() else { return false };
+    let find = |request| front.world.wait_for_lines(request);
+    let ShortEnd::Ended(message) = front.requests.end_by(slot, find) else { return false };
+    // SAFETY: the caller guarantees it (contract of `end_soon`).
+    unsafe { write_ended(place, status, message) };
+    true
+}
+
+/// Tests a request of ours by a short way, which takes only messages in lines. Returns whether it
+/// has ended, or `None` if that needs the longer way.
+///
+/// # Safety
+///
+/// The program passes the places of a request and of a status.
+#[inline]
+unsafe fn test_at_once(place: HandlePtr, slot: u32, status: Pointer) -> Option<bool> {
+    let front = alone()?;
+    let test = || front.requests.end_by(slot, |request| front.world.test_in_lines(request));
+    let mut ended = test();
+    if matches!(ended, ShortEnd::Pending) {
+        if !front.poll_lines_in_test() {
+            return None;
+        }
+        ended = test();
+    }
+    match ended {
+        ShortEnd::Ended(message) => {
+            // SAFETY: the caller guarantees it (contract of `test_at_once`).
+            unsafe { write_ended(place, status, message) };
+            Some(true)
+        }
+        ShortEnd::Pending => Some(false),
+        ShortEnd::Other => None,
+    }
 }
 
 /// Ends the request of a send that was over when it began. Returns success.
@@ -200,6 +267,10 @@ unsafe fn wait_for_other(request: HandlePtr, status: Pointer) -> c_int {
 
 #[inline(never)]
 unsafe fn wait(request: HandlePtr, slot: u32, status: Pointer) -> c_int {
+    // SAFETY: the caller passes the places of a request and of a status.
+    if unsafe { end_soon(request, slot, status) } {
+        return 0;
+    }
     let Some(mut front) = state::enter() else { return abi::ERR_REQUEST };
     match wait_for(&mut front, slot, "MPI_Wait", None) {
         Ok(true) => {
@@ -227,6 +298,10 @@ unsafe extern "C" fn MPI_Test(request: HandlePtr, flag: Ints, status: Pointer) -
         let Some(slot) = abi::request_slot(handle) else {
             return test_other(request, flag, status);
         };
+        if let Some(has_ended) = test_at_once(request, slot, status) {
+            flag.write(has_ended.into());
+            return 0;
+        }
         let Some(front) = state::enter() else { return abi::ERR_REQUEST };
         let mut view = front.requests.view(&front, slot);
         if view == RequestView::Pending {
@@ -289,7 +364,7 @@ pub(crate) fn turn_ours() {
         && front.needs_progress()
     {
         // The call that waits for the operation that fails reports it.
-        let _ = front.poll();
+        let _ = front.poll_in_test();
     }
 }
 

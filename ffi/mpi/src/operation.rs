@@ -225,6 +225,11 @@ impl StartedOperation {
         matches!(self.memory, MessageMemory::Whole(_))
     }
 
+    /// Returns whether the message is a packed copy.
+    pub(crate) const fn is_packed(&self) -> bool {
+        matches!(self.memory, MessageMemory::Packed(_))
+    }
+
     /// Returns whether the operation is over. Makes no progress.
     #[inline]
     pub(crate) fn look(&mut self, base: &Base) -> bool {

@@ -3,7 +3,7 @@
 
 use core::ffi::c_int;
 
-use strait::raw::{LoopRecord, RawRecords as _};
+use strait::raw::{LoopRecord, RawRecords as _, RawRequests as _};
 use strait::{Call, Error, Wait};
 
 use super::host;
@@ -16,6 +16,9 @@ const OFTEN: u32 = 8;
 /// The number otherwise: while a wait is short, and later.
 const SELDOM: u32 = 64;
 const SELDOM_LATER: u32 = 4;
+
+/// Number of tests between two that do more than to take what lies in lines.
+const TESTS_PER_POLL: u32 = 8;
 
 /// Number of looks from which on a wait is long.
 const LONG: u32 = 2000;
@@ -37,6 +40,29 @@ impl Front {
         self.world.endpoint().progress()?;
         self.requests.look_at_orphans(self);
         Ok(())
+    }
+
+    /// Makes progress in a test that found nothing. A program tests often, so most tests take only
+    /// what lies in lines, if there is no more to do.
+    pub(crate) fn poll_in_test(&self) -> Result<(), Error> {
+        if self.poll_lines_in_test() { Ok(()) } else { self.poll() }
+    }
+
+    /// Takes what lies in lines. Returns false if there is more to do, or may be: then `poll` is
+    /// due.
+    #[inline]
+    pub(crate) fn poll_lines_in_test(&self) -> bool {
+        let tests = self.tests.get().wrapping_add(1);
+        self.tests.set(tests);
+        !tests.is_multiple_of(TESTS_PER_POLL) && self.world.progress_in_lines()
+    }
+
+    /// Lets the host progress in a test that found nothing, if an operation of its is open, and
+    /// seldom otherwise.
+    pub(crate) fn poll_host_in_test(&self) {
+        if self.host_open.get() > 0 || self.tests.get().is_multiple_of(SELDOM) {
+            self.poll_host();
+        }
     }
 
     /// Makes progress once, in a loop that waits for `what`.

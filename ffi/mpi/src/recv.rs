@@ -2,21 +2,18 @@
 
 use core::ffi::c_int;
 
-use strait::raw::{Part, RawEndpoint as _, RawRequests as _};
+use strait::raw::{RawEndpoint as _, RawRequests as _, ReceivedShort, SHORT_MAX, Unscoped};
 
 use super::comms::Comm;
 use super::host::{self, HandlePtr, MpiCount, Pointer};
 use super::operation::{Finished, MessageArgs, StartedOperation, source, wanted_tag};
-use super::pack::{Elements, whole};
-use super::requests::{FROM_NONE, RequestEntry};
-use super::send::{Target, not_started};
+use super::pack::{Elements, MessageMemory, whole};
+use super::requests::{FROM_NONE, ReceivedMessage, RequestEntry};
+use super::send::{ONE_NUMBER, Target, not_started};
 use super::state::{self, Entered, Front};
 use super::{complete, errors, names};
 use crate::abi::{self, Handle};
 use crate::front::shared::Shared;
-
-/// Number of looks at the lines of the source before the receive is posted.
-const LOOKS: u32 = 400;
 
 /// Receives a message that is in the next line of its source, in a communicator with the world's
 /// ranks. Returns false if it received nothing.
@@ -31,10 +28,20 @@ unsafe fn recv_short(
         return false;
     }
     let Some(part) = whole(&front.types, base, count, datatype) else { return false };
+    if part.length > SHORT_MAX {
+        return false;
+    }
     // SAFETY: the program passes a buffer of that many bytes.
     let buffer = unsafe { core::slice::from_raw_parts_mut(part.base.as_ptr(), part.length) };
     // A rank below zero is above all that exist, or `ANY_SOURCE`, which is no rank's number.
-    let received = front.world.endpoint().recv_short(buffer, target.peer as u32, target.tag as u32);
+    let (endpoint, peer, tag) = (front.world.endpoint(), target.peer as u32, target.tag as u32);
+    let received = if part.length == ONE_NUMBER
+        && let Ok(number) = <&mut [u8; ONE_NUMBER]>::try_from(&mut *buffer)
+    {
+        endpoint.recv_exactly(number, peer, tag)
+    } else {
+        endpoint.recv_short(buffer, peer, tag)
+    };
     let Some(received) = received else { return false };
     if !abi::is_ignored(status) {
         let from = (received.source as c_int, received.tag as c_int);
@@ -44,26 +51,35 @@ unsafe fn recv_short(
     true
 }
 
-/// Looks at the lines of a source for a while.
-fn recv_lines(front: &Front, comm: &Comm, part: Part, target: Target) -> Option<Finished> {
-    let (peer, tag) = (source(comm, target.peer)?, wanted_tag(target.tag)?);
+/// Receives a message of any length in any communicator of ours, if it has arrived or soon comes,
+/// and needs no other step. Returns false if it received nothing.
+#[inline(always)]
+unsafe fn recv_soon(
+    front: &Front,
+    (base, count, datatype): (Pointer, i64, Handle),
+    target: Target,
+    status: Pointer,
+) -> bool {
+    let Some(part) = whole(&front.types, base, count, datatype) else { return false };
+    let Some(comm) = front.comms.find(target.comm) else { return false };
+    let Some((peer, tag)) = source(&comm, target.peer).zip(wanted_tag(target.tag)) else {
+        return false;
+    };
     let endpoint = comm.endpoint(&front.world);
     // SAFETY: the program passes a buffer of that many bytes.
     let buffer = unsafe { core::slice::from_raw_parts_mut(part.base.as_ptr(), part.length) };
-    for look in 0..LOOKS {
-        let mut received = endpoint.recv_straight(buffer, peer, tag);
-        if received.is_none() {
-            received = endpoint.recv_short(buffer, peer, tag);
-        }
-        if received.is_none() && look % 32 == 0 {
-            received = endpoint.recv_lines(buffer, peer, tag);
-        }
-        if let Some(status) = received {
-            return Some(Finished::received(comm, status));
-        }
-        core::hint::spin_loop();
+    let received = match front.host_open.get() {
+        0 => endpoint.poll_lines(buffer, peer, tag),
+        // The host has to progress meanwhile.
+        _ => endpoint.recv_lines(buffer, peer, tag),
+    };
+    let Some(received) = received else { return false };
+    if !abi::is_ignored(status) {
+        let from = (comm.of_world(received.source), received.tag as c_int);
+        // SAFETY: the program passes the place of a status.
+        unsafe { abi::write_status(status, from, received.bytes, false) };
     }
-    None
+    true
 }
 
 /// Receives a message and waits until it has arrived. `host` is the host's function with the same
@@ -83,12 +99,6 @@ unsafe fn recv(
     };
     if target.peer == abi::PROC_NULL {
         return complete::write(status, &Finished::FROM_NONE);
-    }
-    if front.guard.is_none()
-        && let Some(part) = elements.whole(&front.types)
-        && let Some(finished) = recv_lines(&front, &comm, part, target)
-    {
-        return complete::write(status, &finished);
     }
     let args = MessageArgs { elements, peer: target.peer, tag: target.tag };
     // SAFETY: the program passes a buffer of its elements, which this call waits for.
@@ -128,6 +138,41 @@ pub(crate) fn finish(
         }
     }
     operation.finish()
+}
+
+/// Starts a receive into one piece of memory that takes a short path. Returns false if it started
+/// nothing.
+#[inline(always)]
+unsafe fn irecv_short(
+    front: &Front,
+    (base, count, datatype): (Pointer, i64, Handle),
+    target: Target,
+    request: HandlePtr,
+) -> bool {
+    let Some(part) = whole(&front.types, base, count, datatype) else { return false };
+    let Some(comm) = front.comms.find(target.comm) else { return false };
+    let Some((peer, tag)) = source(&comm, target.peer).zip(wanted_tag(target.tag)) else {
+        return false;
+    };
+    if !front.requests.has_room() {
+        return false;
+    }
+    let world = &front.world;
+    // SAFETY: the program keeps the buffer until it has asked for the end.
+    let started = unsafe { comm.endpoint(world).begin_recv_short(part, peer, tag) };
+    let entry = match started {
+        ReceivedShort::Declined => return false,
+        ReceivedShort::Done(status) => RequestEntry::Received(ReceivedMessage::new(&comm, status)),
+        ReceivedShort::Pending(id, _) => {
+            let unscoped = Unscoped::of_request(world, id);
+            let memory = MessageMemory::Whole(part);
+            RequestEntry::One(StartedOperation::new(unscoped, memory, &comm, false))
+        }
+    };
+    let Some(handle) = front.requests.add(entry) else { return false };
+    // SAFETY: the program passes the place of a request.
+    unsafe { request.write(handle) };
+    true
 }
 
 /// Starts to receive. `host` is the host's function with the same arguments.
@@ -176,6 +221,32 @@ macro_rules! recvs {
             comm: Handle,
             status: Pointer,
         ) -> c_int {
+            /// All but the short path. It gets the arguments in the same registers.
+            #[inline(never)]
+            unsafe extern "C" fn longer(
+                buffer: Pointer,
+                count: $count,
+                datatype: Handle,
+                peer: c_int,
+                tag: c_int,
+                comm: Handle,
+                status: Pointer,
+            ) -> c_int {
+                let target = Target { peer, tag, comm };
+                // SAFETY: the program guarantees the contract of the function in the standard.
+                unsafe {
+                    if let Some(front) = state::unlocked()
+                        && recv_soon(front, (buffer, count.into(), datatype), target, status)
+                    {
+                        return 0;
+                    }
+                    let elements = Elements::new(buffer, count.into(), datatype);
+                    let host = || host::$host(buffer, count, datatype, peer, tag, comm, status);
+                    let start =
+                        |request| host::$ihost(buffer, count, datatype, peer, tag, comm, request);
+                    recv(elements, target, status, host, start)
+                }
+            }
             let target = Target { peer, tag, comm };
             // SAFETY: the program guarantees the contract of the function in the standard.
             unsafe {
@@ -184,11 +255,7 @@ macro_rules! recvs {
                 {
                     return 0;
                 }
-                let elements = Elements::new(buffer, count.into(), datatype);
-                let host = || host::$host(buffer, count, datatype, peer, tag, comm, status);
-                let start =
-                    |request| host::$ihost(buffer, count, datatype, peer, tag, comm, request);
-                recv(elements, target, status, host, start)
+                longer(buffer, count, datatype, peer, tag, comm, status)
             }
         }
 
@@ -202,10 +269,15 @@ macro_rules! recvs {
             comm: Handle,
             request: HandlePtr,
         ) -> c_int {
-            let elements = Elements::new(buffer, count.into(), datatype);
             let target = Target { peer, tag, comm };
             // SAFETY: the program guarantees the contract of the function in the standard.
             unsafe {
+                if let Some(front) = state::unlocked()
+                    && irecv_short(front, (buffer, count.into(), datatype), target, request)
+                {
+                    return 0;
+                }
+                let elements = Elements::new(buffer, count.into(), datatype);
                 let host = || host::$ihost(buffer, count, datatype, peer, tag, comm, request);
                 irecv(elements, target, request, host)
             }

@@ -1,10 +1,13 @@
 //! The requests of the program that are ours, by slot. `abi` makes handles of slots.
 
 use core::cell::{Cell, RefCell};
+use core::ffi::c_int;
 
-use strait::{Call, Wait};
+use strait::raw::RequestId;
+use strait::{Call, Status, Wait};
 
 use super::base::Base;
+use super::comms::Comm;
 use super::operation::{Finished, StartedOperation};
 use super::persistent_request::Persistent;
 use super::request_view::RequestView;
@@ -22,11 +25,47 @@ const FIRST: u32 = 2;
 /// A request of the table.
 pub(crate) enum RequestEntry {
     Free,
+    /// A receive that was over when it began.
+    Received(ReceivedMessage),
     /// One operation.
     One(StartedOperation),
     /// A send, and a receive, which gives the status.
     Pair(Box<[StartedOperation; 2]>),
     Persistent(Box<Persistent>),
+}
+
+/// What an operation that has not failed reports to the program.
+#[derive(Clone, Copy)]
+pub(crate) struct ReceivedMessage {
+    pub(crate) source: c_int,
+    pub(crate) tag: c_int,
+    pub(crate) bytes: usize,
+}
+
+impl ReceivedMessage {
+    /// The report of a send.
+    const SENT: Self = Self { source: abi::ANY_SOURCE, tag: abi::ANY_TAG, bytes: 0 };
+
+    /// Returns what a message in a communicator reports.
+    #[inline(always)]
+    pub(crate) fn new(comm: &Comm, status: Status) -> Self {
+        let Status { source, tag, bytes } = status;
+        Self { source: comm.of_world(source), tag: tag as c_int, bytes }
+    }
+
+    const fn finished(self) -> Finished {
+        let Self { source, tag, bytes } = self;
+        Finished { source, tag, bytes, was_cancelled: false, error: None }
+    }
+}
+
+/// The result of [`RequestTable::end_by`].
+pub(crate) enum ShortEnd {
+    Ended(ReceivedMessage),
+    /// The operation goes on, or has failed.
+    Pending,
+    /// Only the long way tells. Nothing was done.
+    Other,
 }
 
 /// Requests by slot.
@@ -47,6 +86,13 @@ impl RequestTable {
         abi::request_handle(DONE)
     }
 
+    /// Returns whether there is a handle for one more request.
+    #[inline(always)]
+    pub(crate) fn has_room(&self) -> bool {
+        !self.free.borrow().is_empty()
+            || (self.entries.borrow().len() as u32) < abi::REQUESTS - FIRST
+    }
+
     /// Adds a request and returns its handle. Returns `None` if there are no more handles.
     pub(crate) fn add(&self, entry: RequestEntry) -> Option<Handle> {
         let mut entries = self.entries.borrow_mut();
@@ -61,7 +107,8 @@ impl RequestTable {
         if !matches!(entry, RequestEntry::Persistent(_)) {
             self.count_start();
         }
-        entries[(slot - FIRST) as usize] = entry;
+        // The place is free, so nothing is lost.
+        core::mem::forget(core::mem::replace(&mut entries[(slot - FIRST) as usize], entry));
         Some(abi::request_handle(slot))
     }
 
@@ -98,6 +145,7 @@ impl RequestTable {
         }
         let view = self.with(slot, |entry| match entry {
             RequestEntry::Free => RequestView::Nothing,
+            RequestEntry::Received(_) => RequestView::Over,
             RequestEntry::One(operation) => RequestView::of(operation.look(base)),
             RequestEntry::Pair(pair) => {
                 let [send, recv] = &mut **pair;
@@ -112,7 +160,7 @@ impl RequestTable {
     pub(crate) fn wait_of(&self, base: &Base, slot: u32) -> Wait {
         let wait = self.with(slot, |entry| {
             let operation = match entry {
-                RequestEntry::Free => None,
+                RequestEntry::Free | RequestEntry::Received(_) => None,
                 RequestEntry::One(operation) => Some(&*operation),
                 RequestEntry::Pair(pair) => {
                     pair.iter().rev().find(|operation| !operation.unscoped.is_over())
@@ -133,6 +181,7 @@ impl RequestTable {
         }
         let report = self.with(slot, |entry| match entry {
             RequestEntry::Free => Finished::EMPTY,
+            RequestEntry::Received(message) => message.finished(),
             RequestEntry::One(operation) => operation.finish(),
             RequestEntry::Pair(pair) => {
                 let [send, recv] = &**pair;
@@ -143,6 +192,39 @@ impl RequestTable {
             RequestEntry::Persistent(persistent) => persistent.report(),
         });
         report.unwrap_or(Finished::EMPTY)
+    }
+
+    /// Ends a request of one operation that has not failed, if `find` returns its status. Calls
+    /// need no lock.
+    #[inline(always)]
+    pub(crate) fn end_by(
+        &self,
+        slot: u32,
+        find: impl FnOnce(RequestId) -> Option<Status>,
+    ) -> ShortEnd {
+        let mut entries = self.entries.borrow_mut();
+        let place = slot.checked_sub(FIRST).map(|place| place as usize);
+        let Some(entry) = place.and_then(|place| entries.get_mut(place)) else {
+            return ShortEnd::Other;
+        };
+        let message = match entry {
+            RequestEntry::Received(message) => *message,
+            RequestEntry::One(operation) => {
+                let is_in_place = operation.is_send || !operation.is_packed();
+                let request = operation.unscoped.request().filter(|_| is_in_place);
+                let Some(request) = request else { return ShortEnd::Other };
+                let Some(status) = find(request) else { return ShortEnd::Pending };
+                match operation.is_send {
+                    true => ReceivedMessage::SENT,
+                    false => ReceivedMessage::new(&operation.comm, status),
+                }
+            }
+            _ => return ShortEnd::Other,
+        };
+        *entry = RequestEntry::Free;
+        self.count_end();
+        self.free.borrow_mut().push(slot);
+        ShortEnd::Ended(message)
     }
 
     /// Ends a request that is over, and returns the handle that the program has from now on: that

@@ -2,7 +2,7 @@
 
 use core::ffi::c_int;
 
-use strait::raw::{RawEndpoint as _, SHORT_MAX, SentShort};
+use strait::raw::{LINES_FIRST, RawEndpoint as _, SHORT_MAX, SentShort};
 
 use super::host::{self, HandlePtr, MpiCount, Pointer};
 use super::operation::{MessageArgs, NotStarted, SendForm, StartedOperation};
@@ -11,6 +11,10 @@ use super::requests::{RequestEntry, RequestTable};
 use super::state::{self, Entered, Front};
 use super::{complete, errors, names};
 use crate::abi::{self, Handle};
+
+/// Length in bytes of the most frequent message of most programs: one number. It has a path of its
+/// own, with a copy of fixed length.
+pub(crate) const ONE_NUMBER: usize = 8;
 
 /// Where a message goes.
 #[derive(Clone, Copy, Debug)]
@@ -38,15 +42,48 @@ unsafe fn send_short(
     // SAFETY: the program passes a buffer of that many bytes.
     let data = unsafe { core::slice::from_raw_parts(part.base.as_ptr(), part.length) };
     // A rank or tag below zero is above all that exist.
-    let endpoint = front.world.endpoint();
-    match endpoint.send_short(data, target.peer as u32, target.tag as u32) {
+    let (endpoint, peer, tag) = (front.world.endpoint(), target.peer as u32, target.tag as u32);
+    let sent = match <&[u8; ONE_NUMBER]>::try_from(data) {
+        Ok(number) => endpoint.send_short(number, peer, tag),
+        Err(_) => endpoint.send_short(data, peer, tag),
+    };
+    match sent {
         SentShort::Yes => true,
         SentShort::ToSleeper => {
-            endpoint.wake(target.peer as u32);
+            endpoint.wake(peer);
             true
         }
         SentShort::No => false,
     }
+}
+
+/// Sends a message of any length in any communicator of ours, if that needs no wait. Returns false
+/// if it sent nothing.
+#[inline(always)]
+unsafe fn send_at_once(
+    front: &Front,
+    (base, count, datatype): (Pointer, i64, Handle),
+    target: Target,
+) -> bool {
+    let Some(part) = whole(&front.types, base, count, datatype) else { return false };
+    let Some(comm) = front.comms.find(target.comm) else { return false };
+    let Some(peer) = comm.in_world(target.peer) else { return false };
+    // SAFETY: the program passes a buffer of that many bytes.
+    let data = unsafe { core::slice::from_raw_parts(part.base.as_ptr(), part.length) };
+    // A tag below zero is above all that exist.
+    let (endpoint, tag) = (comm.endpoint(&front.world), target.tag as u32);
+    let mut sent = match part.length {
+        length if length <= SHORT_MAX => endpoint.send_short(data, peer, tag),
+        length if length <= LINES_FIRST => endpoint.send_straight(data, peer, tag),
+        _ => SentShort::No,
+    };
+    if sent == SentShort::No {
+        sent = endpoint.send_medium(data, peer, tag);
+    }
+    if sent == SentShort::ToSleeper {
+        endpoint.wake(peer);
+    }
+    sent != SentShort::No
 }
 
 /// Sends a message and waits until its buffer may be used again. `host` is the host's function with
@@ -159,6 +196,32 @@ macro_rules! sends {
             tag: c_int,
             comm: Handle,
         ) -> c_int {
+            /// All but the short path. It gets the arguments in the same registers.
+            #[inline(never)]
+            unsafe extern "C" fn longer(
+                buffer: Pointer,
+                count: $count,
+                datatype: Handle,
+                peer: c_int,
+                tag: c_int,
+                comm: Handle,
+            ) -> c_int {
+                let target = Target { peer, tag, comm };
+                // SAFETY: the program guarantees the contract of the function in the standard.
+                unsafe {
+                    if matches!(SendForm::$mode, SendForm::Standard)
+                        && let Some(front) = state::unlocked()
+                        && send_at_once(front, (buffer, count.into(), datatype), target)
+                    {
+                        return 0;
+                    }
+                    let elements = Elements::new(buffer, count.into(), datatype);
+                    let host = || host::$host(buffer, count, datatype, peer, tag, comm);
+                    let start =
+                        |request| host::$ihost(buffer, count, datatype, peer, tag, comm, request);
+                    send(SendForm::$mode, elements, target, host, start)
+                }
+            }
             let target = Target { peer, tag, comm };
             // SAFETY: the program guarantees the contract of the function in the standard.
             unsafe {
@@ -168,11 +231,7 @@ macro_rules! sends {
                 {
                     return 0;
                 }
-                let elements = Elements::new(buffer, count.into(), datatype);
-                let host = || host::$host(buffer, count, datatype, peer, tag, comm);
-                let start =
-                    |request| host::$ihost(buffer, count, datatype, peer, tag, comm, request);
-                send(SendForm::$mode, elements, target, host, start)
+                longer(buffer, count, datatype, peer, tag, comm)
             }
         }
     };
@@ -187,6 +246,32 @@ macro_rules! sends {
             comm: Handle,
             request: HandlePtr,
         ) -> c_int {
+            /// All but the short path. It gets the arguments in the same registers.
+            #[inline(never)]
+            unsafe extern "C" fn longer(
+                buffer: Pointer,
+                count: $count,
+                datatype: Handle,
+                peer: c_int,
+                tag: c_int,
+                comm: Handle,
+                request: HandlePtr,
+            ) -> c_int {
+                let target = Target { peer, tag, comm };
+                // SAFETY: the program guarantees the contract of the function in the standard.
+                unsafe {
+                    if matches!(SendForm::$mode, SendForm::Standard)
+                        && let Some(front) = state::unlocked()
+                        && send_at_once(front, (buffer, count.into(), datatype), target)
+                    {
+                        request.write(RequestTable::done());
+                        return 0;
+                    }
+                    let elements = Elements::new(buffer, count.into(), datatype);
+                    let host = || host::$host(buffer, count, datatype, peer, tag, comm, request);
+                    isend(SendForm::$mode, elements, target, request, host)
+                }
+            }
             let target = Target { peer, tag, comm };
             // SAFETY: the program guarantees the contract of the function in the standard.
             unsafe {
@@ -197,9 +282,7 @@ macro_rules! sends {
                     request.write(RequestTable::done());
                     return 0;
                 }
-                let elements = Elements::new(buffer, count.into(), datatype);
-                let host = || host::$host(buffer, count, datatype, peer, tag, comm, request);
-                isend(SendForm::$mode, elements, target, request, host)
+                longer(buffer, count, datatype, peer, tag, comm, request)
             }
         }
     };

@@ -91,9 +91,21 @@ impl<T> Drop for Shared<T> {
     fn drop(&mut self) {
         if self.end() {
             // SAFETY: `new` made the place by a box, and no reference to it exists any more.
-            drop(unsafe { Box::from_raw(self.place.as_ptr()) });
+            unsafe { free(self.place) };
         }
     }
+}
+
+/// Drops a value. It is a function of its own, so that the end of other references is short.
+///
+/// # Safety
+///
+/// [`Shared::new`] made the place, and no reference to it exists any more.
+#[cold]
+#[inline(never)]
+unsafe fn free<T>(place: NonNull<SharedPlace<T>>) {
+    // SAFETY: the place comes from a box (contract of `free`).
+    drop(unsafe { Box::from_raw(place.as_ptr()) });
 }
 
 impl<T> Deref for Shared<T> {

@@ -71,15 +71,23 @@ fn call(
     act: impl FnOnce(&CommMembers<'_>) -> Result<(), CollectiveRefusal>,
     by_host: impl FnOnce() -> c_int,
 ) -> c_int {
-    let Some(front) = state::enter() else { return by_host() };
-    let front = Waiting::begin(front);
-    front.world.set_caller(name_of(&by_host));
-    let Some(found) = front.comms.find(comm) else {
-        drop(front);
-        return inside_host(by_host);
+    let unlocked = state::unlocked();
+    // In a program with several threads that call MPI.
+    let locked = if unlocked.is_some() { None } else { state::enter().map(Waiting::begin) };
+    let done = {
+        let front = match (unlocked, &locked) {
+            (Some(front), _) => front,
+            (None, Some(locked)) => locked.front(),
+            (None, None) => return by_host(),
+        };
+        front.world.set_caller(name_of(&by_host));
+        let Some(found) = front.comms.find(comm) else {
+            drop(locked);
+            return inside_host(by_host);
+        };
+        found.with_group(&front.world, |group| act(&CommMembers { front, group }))
     };
-    let done = found.with_group(&front.world, |group| act(&CommMembers { front: &front, group }));
-    drop((found, front));
+    drop(locked);
     end(comm, done, by_host)
 }
 

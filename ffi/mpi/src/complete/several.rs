@@ -11,8 +11,8 @@ use super::super::requests::DONE;
 use super::super::state::{self, Front};
 use super::array::{Owners, RequestArray};
 use super::{
-    EndedRequest, count_host_end, end, end_done, status_at, turn_ours, wait_for, wait_for_other,
-    write_empty,
+    EndedRequest, count_host_end, end, end_done, end_soon, status_at, turn_ours, wait_for,
+    wait_for_other, write_empty,
 };
 use crate::abi;
 use crate::front::errors;
@@ -82,8 +82,8 @@ unsafe fn look_at_hosts(place: HandlePtr, status: Pointer) -> Looked {
 fn turn() {
     if let Some(front) = state::enter() {
         // The call that waits for the operation that fails reports it.
-        let _ = front.poll();
-        front.poll_host();
+        let _ = front.poll_in_test();
+        front.poll_host_in_test();
     }
 }
 
@@ -168,6 +168,10 @@ unsafe fn wait_for_ours(
     status: Pointer,
     over: Option<(u32, u32)>,
 ) -> c_int {
+    // SAFETY: the caller passes the places of a request and of a status.
+    if unsafe { end_soon(place, slot, status) } {
+        return 0;
+    }
     let Some(mut front) = state::enter() else { return abi::ERR_REQUEST };
     match wait_for(&mut front, slot, "MPI_Waitall", over) {
         Ok(true) => {
@@ -432,6 +436,6 @@ pub(super) fn view_after_turn(front: &Front, slot: u32) -> RequestView {
         return view;
     }
     // The call that waits for the operation that fails reports it.
-    let _ = front.poll();
+    let _ = front.poll_in_test();
     front.requests.view(front, slot)
 }

@@ -6,12 +6,12 @@ use strait::{Error, Integer, Number, Op, WindowError};
 
 use super::basic::{BasicType, Kind, by_kind};
 use super::combine::Combination;
-use super::errors::call;
+use super::errors::{call, call_at_once};
 use super::host;
 use super::ops::{PredefinedOp, operation};
 use super::refusal::WindowRefusal;
 use super::table::Win;
-use super::target::{TargetArgs, TargetPlace};
+use super::target::{TargetArgs, TargetPlace, TargetRun};
 use super::transfer::{readable, writable};
 use crate::abi::{self, Handle};
 use crate::front::host::{MpiCount, Pointer};
@@ -46,24 +46,19 @@ unsafe fn fetch_and_op(
     };
     let there = to.locate(front, win)?;
     if let PredefinedOp::Known(op) = operation {
+        let place = (there.target, there.at);
         // SAFETY: the program passes places of one element each.
-        let done = unsafe {
-            by_kind!(
-                basic.kind,
-                fetch(win, (data, result), &there, op),
-                Err(WindowRefusal::Class(abi::ERR_OTHER))
-            )
-        };
-        match done {
-            Err(WindowRefusal::Failed(Error::Window(WindowError::Alignment { .. }))) => {}
-            Err(WindowRefusal::Class(_)) if basic.kind == Kind::Other => {}
-            done => return done,
+        let done = unsafe { by_kind!(basic.kind, fetch(win, (data, result), place, op), None) };
+        if let Some(done) = done {
+            return Ok(done?);
         }
     }
     // SAFETY: the caller guarantees the same.
     unsafe { combine(front, win, element, (basic, operation, op), &there) }
 }
 
+/// Returns `None` if the element is not aligned: the host's own types allow that.
+///
 /// # Safety
 ///
 /// Both addresses are of one element.
@@ -71,18 +66,23 @@ unsafe fn fetch_and_op(
 unsafe fn fetch<T: Number>(
     win: &Win,
     (data, result): (Pointer, Pointer),
-    there: &TargetPlace,
+    (target, at): (u32, usize),
     op: Op,
-) -> Result<(), WindowRefusal> {
+) -> Option<Result<(), Error>> {
     let operand = match op {
         Op::NoOp => T::zeroed(),
         // SAFETY: the caller guarantees it (contract of `fetch`).
         _ => unsafe { data.cast::<T>().read_unaligned() },
     };
-    let before = win.window.fetch_and_op(operand, there.target, there.at, op)?;
-    // SAFETY: as above.
-    unsafe { result.cast::<T>().write_unaligned(before) };
-    Ok(())
+    match win.window.fetch_and_op(operand, target, at, op) {
+        Ok(before) => {
+            // SAFETY: as above.
+            unsafe { result.cast::<T>().write_unaligned(before) };
+            Some(Ok(()))
+        }
+        Err(Error::Window(WindowError::Alignment { .. })) => None,
+        Err(error) => Some(Err(error)),
+    }
 }
 
 /// Combines an element that Strait knows no number of.
@@ -125,8 +125,35 @@ unsafe extern "C" fn MPI_Fetch_and_op(
     win: Handle,
 ) -> c_int {
     let to = TargetArgs { rank, displacement: at, count: 1, datatype };
-    let element = AtomicElement { data, result, to };
+    let done = call_at_once(win, |front, win| {
+        let kind = front.windows.basics.known(datatype)?.kind;
+        let Some(PredefinedOp::Known(op)) = operation(op) else { return None };
+        let TargetRun { target, at, .. } = to.locate_run(front, win)?;
+        // SAFETY: the program passes places of one element each.
+        unsafe { by_kind!(kind, fetch(win, (data, result), (target, at), op), None) }
+    });
     // SAFETY: the program guarantees the contract of the function in the standard.
+    done.unwrap_or_else(|| unsafe { fetch_longer(data, result, datatype, rank, at, op, win) })
+}
+
+/// Serves all calls of `MPI_Fetch_and_op` that the short way does not.
+///
+/// # Safety
+///
+/// The program guarantees the contract of `MPI_Fetch_and_op`.
+#[inline(never)]
+unsafe extern "C" fn fetch_longer(
+    data: Pointer,
+    result: Pointer,
+    datatype: Handle,
+    rank: c_int,
+    at: MpiCount,
+    op: Handle,
+    win: Handle,
+) -> c_int {
+    let to = TargetArgs { rank, displacement: at, count: 1, datatype };
+    let element = AtomicElement { data, result, to };
+    // SAFETY: the caller guarantees the same (contract of `fetch_longer`).
     unsafe {
         call(
             win,
@@ -186,7 +213,7 @@ unsafe fn compare_and_swap(
     };
     match done {
         // SAFETY: as above.
-        Err(WindowRefusal::Failed(Error::Window(WindowError::Alignment { .. }))) => unsafe {
+        Err(refusal) if refusal.is_of_alignment() => unsafe {
             swap_under_lock(front, win, all, &there)
         },
         done => done,

@@ -61,14 +61,20 @@ const fn place(handle: Handle) -> usize {
 }
 
 impl BasicCache {
+    /// Returns the basic type of a datatype that the small table has.
+    #[inline(always)]
+    pub(crate) fn known(&self, datatype: Handle) -> Option<BasicType> {
+        let found = self.places[place(datatype)].get();
+        (found.handle == datatype && found.size > 0).then_some(found)
+    }
+
     /// Returns the basic type of a datatype.
     #[inline(always)]
     pub(crate) fn find(&self, front: &Front, datatype: Handle) -> Result<BasicType, WindowRefusal> {
-        let found = self.places[place(datatype)].get();
-        if found.handle == datatype && found.size > 0 {
-            return Ok(found);
+        match self.known(datatype) {
+            Some(found) => Ok(found),
+            None => self.find_elsewhere(front, datatype),
         }
-        self.find_elsewhere(front, datatype)
     }
 
     #[inline(never)]

@@ -3,7 +3,7 @@
 use core::ffi::c_int;
 
 use strait::bytemuck;
-use strait::{Error, Number, Op, WindowError};
+use strait::{Number, Op};
 
 use super::basic::{BasicType, Kind, by_kind};
 use super::ops::PredefinedOp;
@@ -33,9 +33,7 @@ impl Combination<'_> {
         let PredefinedOp::Known(op) = self.operation else { return self.under_lock(front, win) };
         match by_kind!(kind, by_numbers(self, win, op), return self.under_lock(front, win)) {
             // The host's own types allow any address.
-            Err(WindowRefusal::Failed(Error::Window(WindowError::Alignment { .. }))) => {
-                self.under_lock(front, win)
-            }
+            Err(refusal) if refusal.is_of_alignment() => self.under_lock(front, win),
             done => done,
         }
     }

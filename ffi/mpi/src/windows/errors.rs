@@ -44,7 +44,7 @@ fn report(win: Handle, refusal: &WindowRefusal) -> c_int {
         WindowRefusal::Class(class) => raise(win, *class),
         WindowRefusal::Reported(code) => *code,
         WindowRefusal::Failed(error) => {
-            let class = match error {
+            let class = match &**error {
                 Error::Window(error) => class(*error),
                 _ => None,
             };
@@ -57,6 +57,24 @@ fn report(win: Handle, refusal: &WindowRefusal) -> c_int {
     }
 }
 
+/// Makes a call on a window of ours where calls take no lock, by a short way. Returns `None` if
+/// `act` does, which has done nothing then, and if the call may need a longer way.
+#[inline(always)]
+pub(crate) fn call_at_once(
+    win: Handle,
+    act: impl FnOnce(&Front, &Win) -> Option<Result<(), Error>>,
+) -> Option<c_int> {
+    let front = state::unlocked()?;
+    let found = front.windows.find(win)?;
+    front.world.set_caller(name_of(&act));
+    let refusal = match act(front, &found)? {
+        Ok(()) => return Some(0),
+        Err(error) => error.into(),
+    };
+    drop(found);
+    Some(report(win, &refusal))
+}
+
 /// Makes a call on a window, if it is ours. `by_host` is the host's function with the same
 /// arguments. It may wait for peers: an operation may wait for its target's epoch.
 #[inline(always)]
@@ -65,30 +83,32 @@ pub(crate) fn call(
     act: impl FnOnce(&Front, &Shared<Win>) -> Result<(), WindowRefusal>,
     by_host: impl Fn() -> c_int,
 ) -> c_int {
-    let name = name_of(&by_host);
-    let act = |front: &Front, found: &Shared<Win>| {
-        front.world.set_caller(name);
-        act(front, found)
+    let unlocked = state::unlocked();
+    // In a program with several threads that call MPI.
+    let locked = if unlocked.is_some() { None } else { enter_locked() };
+    let refusal = {
+        let front = match (unlocked, &locked) {
+            (Some(front), _) => front,
+            (None, Some(locked)) => locked.front(),
+            (None, None) => return inside_host(by_host),
+        };
+        let Some(found) = front.windows.find(win) else {
+            drop(locked);
+            return inside_host(by_host);
+        };
+        front.world.set_caller(name_of(&by_host));
+        // `act` is called in one place, so that it is compiled into the function.
+        match act(front, &found) {
+            Ok(()) => return 0,
+            Err(refusal) => refusal,
+        }
     };
-    let done = match state::unlocked() {
-        Some(front) => front.windows.find(win).map(|found| act(front, &found)),
-        None => call_locked(win, act),
-    };
-    match done {
-        Some(Ok(())) => 0,
-        Some(Err(refusal)) => report(win, &refusal),
-        None => inside_host(by_host),
-    }
+    drop(locked);
+    report(win, &refusal)
 }
 
-/// As [`call`], in a program with several threads that call MPI, or without a front.
 #[cold]
 #[inline(never)]
-fn call_locked(
-    win: Handle,
-    act: impl FnOnce(&Front, &Shared<Win>) -> Result<(), WindowRefusal>,
-) -> Option<Result<(), WindowRefusal>> {
-    let front = Waiting::begin(state::enter()?);
-    let found = front.windows.find(win)?;
-    Some(act(&front, &found))
+fn enter_locked() -> Option<Waiting> {
+    state::enter().map(Waiting::begin)
 }

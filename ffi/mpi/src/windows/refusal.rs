@@ -13,18 +13,28 @@ pub(crate) enum WindowRefusal {
     Class(c_int),
     /// A function of the host failed, and has reported it.
     Reported(c_int),
-    Failed(Error),
+    /// In a box, so that results without an error are small.
+    Failed(Box<Error>),
+}
+
+impl WindowRefusal {
+    /// Returns whether the memory was not aligned for the operation.
+    pub(super) fn is_of_alignment(&self) -> bool {
+        let Self::Failed(error) = self else { return false };
+        matches!(**error, Error::Window(WindowError::Alignment { .. }))
+    }
 }
 
 impl From<Error> for WindowRefusal {
+    #[cold]
     fn from(error: Error) -> Self {
-        Self::Failed(error)
+        Self::Failed(Box::new(error))
     }
 }
 
 impl From<WindowError> for WindowRefusal {
     fn from(error: WindowError) -> Self {
-        Self::Failed(error.into())
+        Error::from(error).into()
     }
 }
 

@@ -29,7 +29,26 @@ pub(crate) struct TargetPlace {
     pub(crate) runs: Option<Vec<ByteRun>>,
 }
 
+/// One run of a target's memory, in bytes from the start of its part.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TargetRun {
+    pub(crate) target: u32,
+    pub(crate) at: usize,
+    pub(crate) bytes: usize,
+}
+
 impl TargetArgs {
+    /// Returns the memory, if it is one run of a known datatype and an operation at it is allowed
+    /// now.
+    #[inline(always)]
+    pub(crate) fn locate_run(&self, front: &Front, win: &Win) -> Option<TargetRun> {
+        let target = win.target(self.rank).ok()?;
+        let at = self.start(win, target).ok()?;
+        let size = front.types.known_size(self.datatype)?;
+        let bytes = usize::try_from(self.count).ok()?.checked_mul(size)?;
+        Some(TargetRun { target, at, bytes })
+    }
+
     /// Returns the memory, if an operation at it is allowed now.
     #[inline(always)]
     pub(crate) fn locate(&self, front: &Front, win: &Win) -> Result<TargetPlace, WindowRefusal> {

@@ -4,18 +4,18 @@ use core::ffi::c_int;
 use std::io::{IoSlice, IoSliceMut};
 
 use strait::raw::Part;
-use strait::{Shape, WindowError};
+use strait::{Error, Shape, WindowError};
 
 use super::basic::is_typed;
-use super::errors::call;
+use super::errors::{call, call_at_once};
 use super::host;
 use super::refusal::WindowRefusal;
 use super::table::Win;
-use super::target::{TargetArgs, TargetPlace};
+use super::target::{TargetArgs, TargetPlace, TargetRun};
 use crate::abi::{self, Handle};
 use crate::front::complete::count_host_start;
 use crate::front::host::{HandlePtr, MpiCount, Pointer};
-use crate::front::pack::{Elements, MessageMemory};
+use crate::front::pack::{Elements, MessageMemory, whole};
 use crate::front::requests::RequestTable;
 use crate::front::state::Front;
 
@@ -37,6 +37,28 @@ pub(super) unsafe fn writable<'a>(part: Part) -> &'a mut [u8] {
 
 pub(super) fn same_length(origin: usize, other: usize) -> Result<(), WindowRefusal> {
     if origin == other { Ok(()) } else { Err(WindowError::Lengths { origin, other }.into()) }
+}
+
+/// Puts a run of as many bytes.
+///
+/// # Safety
+///
+/// The program guarantees the contract of `MPI_Put`.
+#[inline(always)]
+unsafe fn put_run(win: &Win, part: Part, run: TargetRun) -> Result<(), Error> {
+    // SAFETY: the program passes that many bytes (contract of `put_run`).
+    win.window.put(unsafe { readable(part) }, run.target, run.at)
+}
+
+/// Gets a run of as many bytes.
+///
+/// # Safety
+///
+/// The program guarantees the contract of `MPI_Get`.
+#[inline(always)]
+unsafe fn get_run(win: &Win, part: Part, run: TargetRun) -> Result<(), Error> {
+    // SAFETY: the program passes that many bytes (contract of `get_run`).
+    win.window.get(unsafe { writable(part) }, run.target, run.at)
 }
 
 /// # Safety
@@ -182,23 +204,48 @@ pub(super) unsafe fn give_done(request: HandlePtr) -> Result<(), WindowRefusal> 
 
 /// Defines the functions of puts or gets: blocking, and with a request.
 macro_rules! transfers {
-    ($($name:ident, $rname:ident = $host:ident, $rhost:ident($count:ty) by $act:ident;)*) => {$(
+    ($($name:ident, $rname:ident = $host:ident, $rhost:ident($count:ty)
+        by $act:ident, $act_run:ident;)*) => {$(
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name(
             data: Pointer, count: $count, datatype: Handle, rank: c_int, at: MpiCount,
             there: $count, type_there: Handle, win: Handle,
         ) -> c_int {
-            let origin = Elements::new(data, count.into(), datatype);
+            /// All but the short way.
+            #[inline(never)]
+            unsafe extern "C" fn longer(
+                data: Pointer, count: $count, datatype: Handle, rank: c_int, at: MpiCount,
+                there: $count, type_there: Handle, win: Handle,
+            ) -> c_int {
+                let origin = Elements::new(data, count.into(), datatype);
+                let to = TargetArgs {
+                    rank, displacement: at, count: there.into(), datatype: type_there,
+                };
+                // SAFETY: the program guarantees the contract of the function in the standard.
+                unsafe {
+                    call(
+                        win,
+                        |front, win| $act(front, win, &origin, &to),
+                        || host::$host(data, count, datatype, rank, at, there, type_there, win),
+                    )
+                }
+            }
             let to = TargetArgs {
                 rank, displacement: at, count: there.into(), datatype: type_there,
             };
-            // SAFETY: the program guarantees the contract of the function in the standard.
-            unsafe {
-                call(
-                    win,
-                    |front, win| $act(front, win, &origin, &to),
-                    || host::$host(data, count, datatype, rank, at, there, type_there, win),
-                )
+            let done = call_at_once(win, |front, win| {
+                let run = to.locate_run(front, win)?;
+                let part = whole(&front.types, data, count.into(), datatype);
+                let part = part.filter(|part| part.length == run.bytes)?;
+                // SAFETY: the program guarantees the contract of the function in the standard.
+                Some(unsafe { $act_run(win, part, run) })
+            });
+            match done {
+                Some(code) => code,
+                // SAFETY: as above.
+                None => unsafe {
+                    longer(data, count, datatype, rank, at, there, type_there, win)
+                },
             }
         }
 
@@ -232,8 +279,8 @@ macro_rules! transfers {
 }
 
 transfers! {
-    MPI_Put, MPI_Rput = Put, Rput(c_int) by put;
-    MPI_Put_c, MPI_Rput_c = Put_c, Rput_c(MpiCount) by put;
-    MPI_Get, MPI_Rget = Get, Rget(c_int) by get;
-    MPI_Get_c, MPI_Rget_c = Get_c, Rget_c(MpiCount) by get;
+    MPI_Put, MPI_Rput = Put, Rput(c_int) by put, put_run;
+    MPI_Put_c, MPI_Rput_c = Put_c, Rput_c(MpiCount) by put, put_run;
+    MPI_Get, MPI_Rget = Get, Rget(c_int) by get, get_run;
+    MPI_Get_c, MPI_Rget_c = Get_c, Rget_c(MpiCount) by get, get_run;
 }
