@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
 
-use super::install::STRAIT;
+use super::install::{self, STRAIT};
 use super::rows::{self, Batch, Cores, Unit};
 use crate::stop::Stop;
 
@@ -29,25 +29,26 @@ pub(super) struct Figures {
 
 /// One row with the batches of each library.
 #[derive(Debug)]
-struct Measured {
-    name: String,
+pub(super) struct Measured {
+    pub(super) name: String,
     bytes: u64,
-    unit: Unit,
+    pub(super) unit: Unit,
     least_batches: usize,
     batches: BTreeMap<Cores, BTreeMap<&'static str, Vec<Batch>>>,
 }
 
 /// What the table says of one row where the processors are in one place.
 #[derive(Debug)]
-struct Comparison<'a> {
-    row: &'a Measured,
-    cores: Cores,
+pub(super) struct Comparison<'a> {
+    pub(super) row: &'a Measured,
+    pub(super) cores: Cores,
     /// The bare line during all these batches, in nanoseconds one way.
-    line: f64,
-    medians: BTreeMap<&'static str, f64>,
+    pub(super) line: f64,
+    pub(super) medians: BTreeMap<&'static str, f64>,
     /// Number of libraries that have the row, here or elsewhere.
     libraries: usize,
-    best_peer: Option<(&'static str, f64)>,
+    /// The best of the peers without a front.
+    pub(super) best_peer: Option<(&'static str, f64)>,
 }
 
 impl Figures {
@@ -74,7 +75,8 @@ impl Figures {
         Ok(())
     }
 
-    fn comparisons(&self) -> impl Iterator<Item = Comparison<'_>> {
+    /// Returns the comparisons in the order in which the rows were measured first.
+    pub(super) fn comparisons(&self) -> impl Iterator<Item = Comparison<'_>> {
         let of_row = |row| Cores::ALL.into_iter().filter_map(move |cores| compare(row, cores));
         self.rows.iter().flat_map(of_row)
     }
@@ -83,13 +85,15 @@ impl Figures {
     pub(super) fn table(&self) -> String {
         let mut lines = vec![COLUMNS.map(str::to_owned)];
         lines.extend(self.comparisons().map(|comparison| comparison.cells()));
-        let mut text = aligned(&lines);
-        let Self { batches, moved, .. } = self;
-        let _ = writeln!(
-            text,
-            "\nmedians; {moved} of {batches} batches are left out: their bare lines disagree"
-        );
+        let mut text = aligned(&lines, &[0, 1, 5, 7]);
+        let _ = writeln!(text, "\n{}", self.note());
         text
+    }
+
+    /// Returns the line below a table, which says what its figures are.
+    pub(super) fn note(&self) -> String {
+        let Self { batches, moved, .. } = self;
+        format!("medians; {moved} of {batches} batches are left out: their bare lines disagree")
     }
 
     /// Returns the table of `docs/patterns.md`: a line for each pattern, near beside far. It has
@@ -145,7 +149,8 @@ fn compare(row: &Measured, cores: Cores) -> Option<Comparison<'_>> {
     let libraries = everywhere.collect::<BTreeSet<_>>().len();
     let of = |batches: &Vec<Batch>| median(batches.iter().map(|batch| batch.value));
     let medians: BTreeMap<_, _> = batches.iter().map(|(name, all)| (*name, of(all))).collect();
-    let peers = medians.iter().filter(|(name, _)| **name != STRAIT);
+    let names = install::names();
+    let peers = medians.iter().filter(|(name, _)| names.contains(name));
     let best = peers.min_by(|(_, one), (_, other)| match row.unit {
         Unit::Nanoseconds => one.total_cmp(other),
         Unit::Percent => other.total_cmp(one),
@@ -153,6 +158,23 @@ fn compare(row: &Measured, cores: Cores) -> Option<Comparison<'_>> {
     let best_peer = best.map(|(name, value)| (*name, *value));
     let line = median(batches.values().flatten().map(|batch| batch.mean_line()));
     Some(Comparison { row, cores, line, medians, libraries, best_peer })
+}
+
+impl Measured {
+    /// Returns a value for readers: bandwidths in GB/s.
+    pub(super) fn shown(&self, value: f64) -> String {
+        match self.unit {
+            // Without the sum a small negative value would be shown as -0.
+            Unit::Percent => format!("{:.0} %", value.round() + 0.0),
+            // Bytes per nanosecond are gigabytes per second.
+            Unit::Nanoseconds if self.name.starts_with("bw") => {
+                format!("{:.1} GB/s", self.bytes as f64 / value)
+            }
+            Unit::Nanoseconds if value < 10.0 => format!("{value:.1} ns"),
+            Unit::Nanoseconds if value < 9_999.5 => format!("{value:.0} ns"),
+            Unit::Nanoseconds => format!("{:.1} µs", value / 1e3),
+        }
+    }
 }
 
 impl Comparison<'_> {
@@ -175,24 +197,20 @@ impl Comparison<'_> {
     /// Returns the best library, if there are figures of Strait and of a peer.
     fn first(&self) -> Option<&'static str> {
         let (strait, (name, peer)) = self.strait().zip(self.best_peer)?;
-        let ahead = match self.row.unit {
-            Unit::Nanoseconds => strait <= peer,
-            Unit::Percent => strait >= peer,
-        };
-        Some(if ahead { STRAIT } else { name })
+        Some(if self.row.unit.is_as_good(strait, peer) { STRAIT } else { name })
     }
 
     fn cells(&self) -> [String; 8] {
-        let shown = |value: Option<f64>| value.map_or_else(String::new, |value| self.shown(value));
-        let line = if self.line > 0.0 { format!("{:.0} ns", self.line) } else { String::new() };
+        let shown =
+            |value: Option<f64>| value.map_or_else(String::new, |value| self.row.shown(value));
         [
             self.row.name.clone(),
             self.cores.name().into(),
-            line,
+            line_shown(self.line),
             shown(self.strait()),
             shown(self.best_peer.map(|(_, value)| value)),
             self.best_peer.map(|(name, _)| name.to_owned()).unwrap_or_default(),
-            self.ratio().map(|ratio| format!("{ratio:.2}")).unwrap_or_default(),
+            ratio_shown(self.ratio()),
             match self.first() {
                 Some(first) if self.is_complete() => first.into(),
                 Some(first) => format!("{first} ({} of {})", self.medians.len(), self.libraries),
@@ -205,31 +223,25 @@ impl Comparison<'_> {
     fn markdown(&self) -> String {
         let first = self.first();
         let shown = |value: Option<f64>, is_first: bool| {
-            let value = value.map_or_else(String::new, |value| self.shown(value));
+            let value = value.map_or_else(String::new, |value| self.row.shown(value));
             if is_first { format!("**{value}**") } else { value }
         };
         let strait = shown(self.strait(), first == Some(STRAIT));
         let peer = self.best_peer.map(|(_, value)| value);
         let peer = shown(peer, first.is_some_and(|first| first != STRAIT));
         let name = self.best_peer.map(|(name, _)| name).unwrap_or_default();
-        let ratio = self.ratio().map(|ratio| format!("{ratio:.2}")).unwrap_or_default();
-        format!("{strait} | {peer} {name} | {ratio}")
+        format!("{strait} | {peer} {name} | {}", ratio_shown(self.ratio()))
     }
+}
 
-    /// Returns a value for readers: bandwidths in GB/s.
-    fn shown(&self, value: f64) -> String {
-        match self.row.unit {
-            // Without the sum a small negative value would be shown as -0.
-            Unit::Percent => format!("{:.0} %", value.round() + 0.0),
-            // Bytes per nanosecond are gigabytes per second.
-            Unit::Nanoseconds if self.row.name.starts_with("bw") => {
-                format!("{:.1} GB/s", self.row.bytes as f64 / value)
-            }
-            Unit::Nanoseconds if value < 10.0 => format!("{value:.1} ns"),
-            Unit::Nanoseconds if value < 9_999.5 => format!("{value:.0} ns"),
-            Unit::Nanoseconds => format!("{:.1} µs", value / 1e3),
-        }
-    }
+/// Returns a ratio for readers.
+pub(super) fn ratio_shown(ratio: Option<f64>) -> String {
+    ratio.map(|ratio| format!("{ratio:.2}")).unwrap_or_default()
+}
+
+/// Returns the bare line for readers. Ranks that take turns on the processors have none.
+pub(super) fn line_shown(nanoseconds: f64) -> String {
+    if nanoseconds > 0.0 { format!("{nanoseconds:.0} ns") } else { String::new() }
 }
 
 /// Returns the median, the lower one of two.
@@ -239,14 +251,15 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     values.get(values.len().saturating_sub(1) / 2).copied().unwrap_or(0.0)
 }
 
-/// Returns the lines with columns of equal width: names on the left, numbers on the right.
-fn aligned(lines: &[[String; 8]]) -> String {
+/// Returns the lines with columns of equal width: the columns `names` on the left, numbers on the
+/// right.
+pub(super) fn aligned<const N: usize>(lines: &[[String; N]], names: &[usize]) -> String {
     let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max();
-    let widths: [usize; 8] = core::array::from_fn(|column| width(column).unwrap_or(0));
+    let widths: [usize; N] = core::array::from_fn(|column| width(column).unwrap_or(0));
     let mut text = String::new();
     for line in lines {
         let cells = line.iter().zip(widths).enumerate().map(|(column, (cell, width))| {
-            let is_name = matches!(column, 0 | 1 | 5 | 7);
+            let is_name = names.contains(&column);
             if is_name { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
         });
         let line = cells.collect::<Vec<_>>().join("  ");

@@ -34,6 +34,16 @@ const OB1: [(&str, &str); 1] = [("OMPI_MCA_pml", "ob1")];
 const UCX: [(&str, &str); 3] =
     [("OMPI_MCA_pml", "ucx"), ("OMPI_MCA_pml_ucx_tls", "any"), ("OMPI_MCA_pml_ucx_devices", "any")];
 
+/// The names of the peers with Strait's front before them.
+const FRONTED: [(&str, &str); 6] = [
+    ("mpich5", "mpich5+front"),
+    ("openmpi5-ucx", "openmpi5-ucx+front"),
+    ("openmpi5-ob1", "openmpi5-ob1+front"),
+    ("intel", "intel+front"),
+    ("mpich4", "mpich4+front"),
+    ("openmpi4", "openmpi4+front"),
+];
+
 /// One MPI, and the figures that it is the source of.
 struct Source {
     names: &'static [&'static str],
@@ -51,6 +61,26 @@ const SOURCES: [Source; 5] = [
 /// Returns the names of all peers.
 pub(super) fn names() -> Vec<&'static str> {
     SOURCES.iter().flat_map(|source| source.names).copied().collect()
+}
+
+/// Returns all names that figures can have.
+pub(super) fn known() -> Vec<&'static str> {
+    let fronted = FRONTED.iter().map(|(_, name)| *name);
+    names().into_iter().chain(fronted).chain([STRAIT]).collect()
+}
+
+/// Returns the name of a peer with the front before it.
+pub(super) fn fronted(peer: &str) -> Option<&'static str> {
+    FRONTED.iter().find(|(name, _)| *name == peer).map(|(_, fronted)| *fronted)
+}
+
+/// Returns each peer, followed by the same one with the front of `strait` before it.
+pub(super) fn with_fronts(peers: Vec<Library>, strait: &Path) -> Vec<Library> {
+    let pair = |peer: Library| {
+        let fronted = fronted(peer.name).map(|name| peer.with_front(name, strait));
+        [Some(peer), fronted].into_iter().flatten()
+    };
+    peers.into_iter().flat_map(pair).collect()
 }
 
 /// Returns the peers of these names, or all if there are none, and a line for each that cannot be
@@ -96,6 +126,7 @@ pub(super) fn strait(shell: &Shell, prefix: Option<&Path>) -> Result<Library, St
         program,
         environment: Vec::new(),
         preload: None,
+        front: None,
     })
 }
 
@@ -143,6 +174,7 @@ fn mpich(shell: &Shell) -> Result<Vec<Library>, Stop> {
         program,
         environment: Vec::new(),
         preload: Some(preload),
+        front: None,
     }])
 }
 
@@ -157,6 +189,7 @@ fn open_mpi(shell: &Shell) -> Result<Vec<Library>, Stop> {
         program: program.clone(),
         environment: environment(&[&AS_ROOT, transport]),
         preload: None,
+        front: None,
     };
     Ok(vec![library("openmpi5-ucx", &UCX), library("openmpi5-ob1", &OB1)])
 }
@@ -171,7 +204,15 @@ fn intel(shell: &Shell) -> Result<Vec<Library>, Stop> {
     environment.push(("I_MPI_ROOT", home.clone().into()));
     environment.push(("LD_LIBRARY_PATH", library.into()));
     let launcher = home.join("bin/mpiexec");
-    Ok(vec![Library { name: "intel", launcher, options: "", program, environment, preload: None }])
+    Ok(vec![Library {
+        name: "intel",
+        launcher,
+        options: "",
+        program,
+        environment,
+        preload: None,
+        front: None,
+    }])
 }
 
 fn debian_mpich(shell: &Shell) -> Result<Vec<Library>, Stop> {
@@ -182,7 +223,15 @@ fn debian_mpich(shell: &Shell) -> Result<Vec<Library>, Stop> {
     link(compile, &program, &files.library)?;
     let environment = vec![("LD_LIBRARY_PATH", files.library.clone().into())];
     let launcher = files.root.join("usr/bin/mpiexec.hydra");
-    Ok(vec![Library { name: "mpich4", launcher, options: "", program, environment, preload: None }])
+    Ok(vec![Library {
+        name: "mpich4",
+        launcher,
+        options: "",
+        program,
+        environment,
+        preload: None,
+        front: None,
+    }])
 }
 
 fn debian_open_mpi(shell: &Shell) -> Result<Vec<Library>, Stop> {
@@ -206,6 +255,25 @@ fn debian_open_mpi(shell: &Shell) -> Result<Vec<Library>, Stop> {
         ("LD_LIBRARY_PATH", found),
     ]);
     let launcher = prefix.join("bin/orterun");
-    let options = OPEN_MPI;
-    Ok(vec![Library { name: "openmpi4", launcher, options, program, environment, preload: None }])
+    Ok(vec![Library {
+        name: "openmpi4",
+        launcher,
+        options: OPEN_MPI,
+        program,
+        environment,
+        preload: None,
+        front: None,
+    }])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_peer_has_a_name_with_the_front() {
+        let named: Vec<_> = FRONTED.iter().map(|(peer, _)| *peer).collect();
+        assert_eq!(named, names());
+        assert!(FRONTED.iter().all(|(peer, fronted)| *fronted == format!("{peer}+front")));
+    }
 }

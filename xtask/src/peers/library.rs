@@ -20,6 +20,8 @@ pub(super) struct Library {
     pub(super) environment: Vec<(&'static str, OsString)>,
     /// A library that is loaded first where each rank has a processor of its own.
     pub(super) preload: Option<PathBuf>,
+    /// Our program `strait`, which puts the front before this MPI.
+    pub(super) front: Option<PathBuf>,
 }
 
 /// What one run measures.
@@ -35,9 +37,32 @@ pub(super) struct Asked<'a> {
 }
 
 impl Library {
+    /// Returns this MPI with the front of `strait` before it, under the name `name`. It gets no
+    /// other library: a preloaded one favours the MPI alone.
+    pub(super) fn with_front(&self, name: &'static str, strait: &Path) -> Self {
+        let Self { launcher, options, program, environment, .. } = self;
+        Self {
+            name,
+            launcher: launcher.clone(),
+            options,
+            program: program.clone(),
+            environment: environment.clone(),
+            preload: None,
+            front: Some(strait.to_path_buf()),
+        }
+    }
+
     /// Runs the program once and returns its output.
     pub(super) fn run(&self, shell: &Shell, asked: &Asked<'_>) -> Result<String, Stop> {
-        let step = shell.step("timeout", &format!("-k 5 {LIMIT}")).arg(&self.launcher);
+        let step = shell.step("timeout", &format!("-k 5 {LIMIT}"));
+        let step = match &self.front {
+            Some(strait) => {
+                let cache = shell.target().join("peers/cache");
+                step.env("XDG_CACHE_HOME", cache).arg(strait).arg("mpi")
+            }
+            None => step,
+        };
+        let step = step.arg(&self.launcher);
         let ranks = asked.ranks.to_string();
         let options = self.options.split_whitespace().chain(["-n", &ranks]);
         let step = options.fold(step, Step::arg);

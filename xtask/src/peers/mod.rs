@@ -3,7 +3,7 @@
 //! The program is `benches/patterns`: one C source for all libraries (`docs/patterns.md`). Each
 //! round runs it over every library in turn, since other load and the places of the processors
 //! change within seconds. Each batch has the bare line before and after it, and counts only if the
-//! two agree.
+//! two agree. With `--front` each MPI is compared with itself behind Strait's front.
 //!
 //! This is no rung: its figures depend on the machine. What the machine lacks is said by name, and
 //! the rest is measured.
@@ -12,6 +12,7 @@ mod debian;
 mod figures;
 mod install;
 mod library;
+mod pairs;
 mod record;
 mod rows;
 
@@ -59,6 +60,9 @@ pub(crate) struct Options {
     /// Measure only these peers
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = install::names())]
     only: Vec<String>,
+    /// Compare each peer with itself behind Strait's front, `strait mpi`
+    #[arg(long)]
+    front: bool,
     /// Measure the Strait of this prefix, which `cargo xtask install` made, instead of this tree's
     #[arg(long, value_name = "PREFIX")]
     strait: Option<PathBuf>,
@@ -98,10 +102,12 @@ pub(crate) fn run(shell: &Shell, options: &Options) -> Result<(), Stop> {
         _ => measure(shell, options, &mut figures, &mut record)?,
     };
     match options {
+        Options { front: true, json: true, .. } => print!("{}", pairs::json(&figures)),
+        Options { front: true, markdown: true, .. } => print!("{}", pairs::markdown(&figures)),
         Options { json: true, .. } => print!("{}", figures.json()),
         Options { markdown: true, .. } => print!("{}", figures.markdown()),
-        _ => {
-            print!("{}", figures.table());
+        Options { front, .. } => {
+            print!("{}", if *front { pairs::table(&figures) } else { figures.table() });
             for problem in absent {
                 println!("not measured: {problem}");
             }
@@ -119,7 +125,10 @@ fn measure(
 ) -> Result<Vec<String>, Stop> {
     let strait = install::strait(shell, options.strait.as_deref())?;
     let (peers, absent) = install::peers(shell, &options.only);
-    let libraries: Vec<Library> = [strait].into_iter().chain(peers).collect();
+    let libraries: Vec<Library> = match options.front {
+        true => install::with_fronts(peers, &strait.launcher),
+        false => [strait].into_iter().chain(peers).collect(),
+    };
     for problem in &absent {
         eprintln!("peers: {problem}");
     }

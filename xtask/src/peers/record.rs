@@ -54,9 +54,9 @@ fn lines(library: &str, said: &str) -> String {
 fn parse(text: &str) -> Result<Figures, Stop> {
     let mut figures = Figures::default();
     for line in text.lines() {
-        let known = || install::names().into_iter().chain([install::STRAIT]);
+        let known = install::known();
         let name = line.split_once(' ').and_then(|(library, row)| {
-            known().find(|name| *name == library).map(|name| (name, row))
+            known.iter().find(|name| **name == library).map(|name| (*name, row))
         });
         let unknown = || Stop::Failed(format!("the record has an unknown line: {line}"));
         let (library, row) = name.ok_or_else(unknown)?;

@@ -37,6 +37,14 @@ impl Unit {
             Self::Percent => "%",
         }
     }
+
+    /// Returns whether `value` is at least as good as `other`.
+    pub(super) fn is_as_good(self, value: f64, other: f64) -> bool {
+        match self {
+            Self::Nanoseconds => value <= other,
+            Self::Percent => value >= other,
+        }
+    }
 }
 
 /// One batch.
