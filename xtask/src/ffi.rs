@@ -108,7 +108,7 @@ pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
     }
     let base = shell.target().join("ffi");
     let place = Place { shell, prefix: base.join("prefix"), programs: base.join("programs") };
-    install::run(shell, &place.prefix, false)?;
+    install::without_fronts(shell, &place.prefix, false)?;
     fs::create_dir_all(&place.programs).map_err(|error| Stop::io(&place.programs, &error))?;
     // `mpi-env` fails unless it finds the provider.
     shell.step(place.prefix.join("bin/strait"), "mpi-env mpich").output()?;

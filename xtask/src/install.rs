@@ -69,6 +69,17 @@ endif()
 
 /// Runs `cargo xtask install`.
 pub(crate) fn run(shell: &Shell, prefix: &Path, verbs: bool) -> Result<(), Stop> {
+    without_fronts(shell, prefix, verbs)?;
+    // `strait mpi` looks for the fronts here.
+    for front in fronts(shell, verbs)? {
+        let name = front.file_name().unwrap_or_default().to_owned();
+        copy(&front, &prefix.join("lib").join(name), 0o755)?;
+    }
+    Ok(())
+}
+
+/// Installs all but the fronts, which take as long to build as everything else.
+pub(crate) fn without_fronts(shell: &Shell, prefix: &Path, verbs: bool) -> Result<(), Stop> {
     let features = setup::features(shell, verbs)?;
     let Built { shared, archive, launcher, provider } = build(shell, features)?;
     let shared_name = format!("libstrait.so.{VERSION}");
@@ -79,11 +90,6 @@ pub(crate) fn run(shell: &Shell, prefix: &Path, verbs: bool) -> Result<(), Stop>
     // `strait mpi-env` looks for the provider here.
     copy(&provider, &prefix.join("lib").join(PROVIDER), 0o755)?;
     copy(&launcher, &prefix.join("bin/strait"), 0o755)?;
-    // `strait mpi` looks for the fronts here.
-    for front in fronts(shell, verbs)? {
-        let name = front.file_name().unwrap_or_default().to_owned();
-        copy(&front, &prefix.join("lib").join(name), 0o755)?;
-    }
     for (from, to) in FILES {
         copy(&shell.root().join(from), &prefix.join(to), 0o644)?;
     }

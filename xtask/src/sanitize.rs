@@ -47,12 +47,30 @@ const MACHINES: [&str; 7] = [
 /// feature `verbs`, which need real devices.
 const ELSEWHERE: [&str; 5] = ["examples", "readme", "ring_verbs", "tutorial", "verbs"];
 
+/// Tests that take long and touch no memory which the others do not: measurements of the program
+/// `strait`, and faults that the chaos driver finds.
+const LONG: [&str; 12] = [
+    "figures::block_systems",
+    "figures::sorts_and",
+    "figures::the_wavefront",
+    "figures::kernels_take",
+    "patterns::every_pattern",
+    "patterns::more_ranks",
+    "windows::one_sided_operations",
+    "windows::locks_have",
+    "the_demo_takes_more_ranks",
+    "strait_alone_is_the_demo",
+    "tune_prints",
+    "planted::",
+];
+
 const ADDRESS: Sanitizer = Sanitizer {
     name: "address",
     left_out: &[
         ("leaks", "ranks that die leave all memory; the tests have accounts of their own"),
         ("models, and simulations in virtual time", "they share no memory"),
         ("real devices", "`cargo xtask vm` has them, in a machine of their own"),
+        ("long measurements, and faults that chaos finds", "other suites do the same operations"),
         ("examples", "they are safe code, and the tests cover it"),
         ("loom-tests", "cells and lines in vectors; miri and the thread sanitizer run them"),
     ],
@@ -79,9 +97,10 @@ const THREAD: Sanitizer = Sanitizer {
 /// Runs `cargo xtask sanitize`: the native tests under the address sanitizer.
 pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
     setup::need(shell, Tool::Nightly)?;
+    let skips = LONG.map(|test| format!("--skip {test}")).join(" ");
     let memory = format!(
         "-p strait-core -p strait-platform -p strait-hca -p strait -p strait-cli -p strait-tests \
-         -p strait-simulations --lib --bins {}",
+         -p strait-simulations --lib --bins {} -- {skips}",
         suites(shell)?
     );
     ADDRESS.watch(shell, &[&memory])

@@ -189,7 +189,8 @@ mod tests {
         record.remove(7);
         let all: Vec<_> = record.iter().collect();
         assert_eq!(all, [communicator(0, "renamed"), communicator(8, "last")]);
-        (100..200).for_each(|context| record.add(communicator(context, "more")));
+        let more = 100..100 + 2 * COMMUNICATORS as u32;
+        more.for_each(|context| record.add(communicator(context, "more")));
         assert_eq!(record.iter().count(), COMMUNICATORS);
     }
 

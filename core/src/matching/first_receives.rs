@@ -139,6 +139,8 @@ mod tests {
 
     use super::*;
 
+    const STEPS: usize = if cfg!(miri) { 60 } else { 500 };
+
     #[test]
     fn a_receive_with_another_selector_or_too_many_are_refused() {
         let mut first = FirstReceives::new();
@@ -158,7 +160,7 @@ mod tests {
         /// The same steps on a plain queue give the same receives in the same order.
         #[test]
         fn the_oldest_is_found_whatever_was_removed(
-            steps in prop::collection::vec((0..4_u8, 0..FIRST_MAX), 1..500)
+            steps in prop::collection::vec((0..4_u8, 0..FIRST_MAX), 1..STEPS)
         ) {
             let (mut first, mut model) = (FirstReceives::new(), VecDeque::new());
             for (value, (step, choice)) in (0..).zip(steps) {

@@ -288,7 +288,7 @@ proptest! {
 /// Largest number of calls in one random program.
 const CALLS: usize = if cfg!(miri) { 60 } else { 200 };
 
-const ENTRIES: u32 = if cfg!(miri) { 40 } else { 10_000 };
+const ENTRIES: u32 = if cfg!(miri) { 24 } else { 10_000 };
 
 /// Upper bound on the steps of one call without a rehash. It is far below `ENTRIES`.
 const STEPS_A_CALL: u64 = 64;

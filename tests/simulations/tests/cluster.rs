@@ -14,7 +14,7 @@ use strait_tests::traffic;
 fn for_each_seed(seeds: u64, scenario: impl Fn(u64, Design)) {
     let one = std::env::var("STRAIT_TEST_SEED").ok().map(|seed| seed.parse().expect("a number"));
     for design in Design::ALL {
-        for seed in one.map_or_else(|| traffic::seeds(0, seeds), |seed| seed..seed + 1) {
+        for seed in one.map_or_else(|| traffic::simulated_seeds(seeds), |seed| seed..seed + 1) {
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| scenario(seed, design))) {
                 eprintln!("{} fails; play it again with STRAIT_TEST_SEED={seed}", design.name());
                 resume_unwind(panic);
@@ -59,8 +59,8 @@ fn receivers_come_first() {
         let cluster = Cluster::drawn(seed, 2, design);
         sum_up(&sums, play(cluster, &Plan::of_large(seed, 2, 40), seed, None));
     });
-    let played = std::env::var_os("STRAIT_TEST_SEED").is_none();
-    assert!(!played || sums.get().iter().all(|sum| *sum > 30), "{sums:?}");
+    let all = std::env::var_os("STRAIT_TEST_SEED").is_none() && !cfg!(strait_sanitized);
+    assert!(!all || sums.get().iter().all(|sum| *sum > 30), "{sums:?}");
 }
 
 #[test]

@@ -32,7 +32,7 @@ impl Rig for Simulated {
 fn for_each_seed(seeds: u64, scenario: impl Fn(u64, Design)) {
     let one = std::env::var("STRAIT_TEST_SEED").ok().map(|seed| seed.parse().expect("a number"));
     for design in Design::ALL {
-        for seed in one.map_or_else(|| traffic::seeds(0, seeds), |seed| seed..seed + 1) {
+        for seed in one.map_or_else(|| traffic::simulated_seeds(seeds), |seed| seed..seed + 1) {
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| scenario(seed, design))) {
                 eprintln!("{} fails; play it again with STRAIT_TEST_SEED={seed}", design.name());
                 resume_unwind(panic);

@@ -29,6 +29,13 @@ pub fn seeds(first: u64, count: u64) -> Range<u64> {
     first..first + count * u64::from(times())
 }
 
+/// Returns `count` seeds for a simulation, multiplied by [`times`]. A sanitizer, which slows
+/// simulations down by a factor of ten, gets a quarter of them.
+#[must_use]
+pub fn simulated_seeds(count: u64) -> Range<u64> {
+    seeds(0, if cfg!(strait_sanitized) { count.div_ceil(4) } else { count })
+}
+
 /// Plays `phases` phases of the traffic of `seed`, in messages of up to `longest` bytes. Phases
 /// overlap: a rank continues with the next when its own part is done.
 ///

@@ -69,7 +69,7 @@ fn build(shell: &Shell) -> Result<PathBuf, Stop> {
 fn build_c(shell: &Shell) -> Result<PathBuf, Stop> {
     setup::need(shell, Tool::Cpp)?;
     let prefix = shell.target().join("icount");
-    install::run(shell, &prefix, false)?;
+    install::without_fronts(shell, &prefix, false)?;
     let (program, library) = (prefix.join("icount"), prefix.join("lib"));
     let arguments =
         "-std=c99 -O2 -Wall -Wextra -Werror -Iffi/c/include benches/icount.c -lstrait -L";

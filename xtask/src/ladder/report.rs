@@ -52,20 +52,31 @@ pub(super) fn failures(climbed: &[Climbed]) -> String {
         .collect()
 }
 
-/// Characters of a reason in the last line of all.
+/// Characters of the beginning, and of the end, of a reason in the last line of all.
 const REASON_CHARS: usize = 300;
 
-/// Names the failed rungs with the beginnings of their reasons, for the last line of all: some
-/// readers see no more.
+/// Names the failed rungs with the beginnings and the ends of their reasons, for the last line of
+/// all: some readers see no more. A reason begins with the command that failed, and ends with what
+/// it said.
 pub(super) fn reasons(climbed: &[Climbed]) -> String {
     let reason = |rung: &Climbed| match &rung.result {
         Err(Stop::Failed(why)) => {
             let why = why.split_whitespace().collect::<Vec<_>>().join(" ");
-            Some(format!("{} ({})", rung.name, why.chars().take(REASON_CHARS).collect::<String>()))
+            Some(format!("{} ({})", rung.name, both_ends(&why)))
         }
         _ => None,
     };
     climbed.iter().filter_map(reason).collect::<Vec<_>>().join(", ")
+}
+
+fn both_ends(text: &str) -> String {
+    let characters: Vec<char> = text.chars().collect();
+    if characters.len() <= 2 * REASON_CHARS {
+        return text.to_owned();
+    }
+    let end = characters.len() - REASON_CHARS;
+    let halves = [&characters[..REASON_CHARS], &characters[end..]];
+    halves.map(|half| half.iter().collect::<String>()).join(" … ")
 }
 
 fn line(text: &mut String, name: &str, result: &str, times: [Duration; 2], why: &str) {
@@ -93,6 +104,15 @@ mod tests {
         let failures = failures(&rungs);
         assert!(failures.starts_with("\n== chaos failed; its last words:\nline 60"), "{failures}");
         assert!(failures.ends_with("line 99\n"), "{failures}");
+    }
+
+    #[test]
+    fn the_last_line_has_both_ends_of_a_long_reason() {
+        let why = format!("begin {} end", "x".repeat(1000));
+        let rung = Climbed { result: Err(Stop::Failed(why)), ..Climbed::new("mpi") };
+        let reasons = reasons(&[rung]);
+        assert!(reasons.starts_with("mpi (begin xx") && reasons.ends_with("xx end)"), "{reasons}");
+        assert_eq!(reasons.matches('x').count(), 2 * REASON_CHARS - 10, "{reasons}");
     }
 
     #[test]

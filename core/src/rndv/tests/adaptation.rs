@@ -150,7 +150,7 @@ fn an_envelope_with_unused_rtrs_stops_and_is_retried() {
 fn pauses_grow_so_that_trials_cost_little() {
     with(|mut pair| {
         pair.choice = Rendezvous::Adaptive;
-        let messages = if cfg!(miri) { 500 } else { 100_000 };
+        let messages = if cfg!(miri) { 200 } else { 100_000 };
         let wasted = cross(&mut pair, messages);
         // The pauses have 16, 32 … 4096 messages, and then 4096 each.
         let trials = 9 + messages / PAUSE_MAX;

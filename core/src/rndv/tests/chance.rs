@@ -44,7 +44,7 @@ impl Rules for Small {
 }
 
 pub(super) fn config() -> ProptestConfig {
-    let cases = if cfg!(miri) { 3 } else { 500 };
+    let cases = if cfg!(miri) { 2 } else { 500 };
     ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }
 
