@@ -21,7 +21,7 @@ const OF_TESTS: [&str; 8] =
 const OF_FFI: [&str; 1] = ["c_interface"];
 
 /// Time for each target in the ladder, seconds.
-pub(crate) const SECONDS: u32 = 25;
+pub(crate) const SECONDS: u32 = 15;
 
 /// Flags of cargo-fuzz, which make a program report its branches to libFuzzer.
 const FLAGS: &str = "-Zsanitizer=address --cfg fuzzing -Cpasses=sancov-module \

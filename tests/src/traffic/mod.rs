@@ -23,17 +23,19 @@ pub fn times() -> u32 {
     std::env::var("STRAIT_TEST_SEEDS").map_or(1, |times| times.parse().expect("a number"))
 }
 
-/// Returns `count` seeds from `first` on, multiplied by [`times`].
+/// Returns `count` seeds from `first` on, multiplied by [`times`]. A sanitizer, which makes programs
+/// slow, gets half of them.
 #[must_use]
 pub fn seeds(first: u64, count: u64) -> Range<u64> {
+    let count = if cfg!(strait_sanitized) { count.div_ceil(2) } else { count };
     first..first + count * u64::from(times())
 }
 
 /// Returns `count` seeds for a simulation, multiplied by [`times`]. A sanitizer, which slows
-/// simulations down by a factor of ten, gets a quarter of them.
+/// simulations down most, gets a quarter of them.
 #[must_use]
 pub fn simulated_seeds(count: u64) -> Range<u64> {
-    seeds(0, if cfg!(strait_sanitized) { count.div_ceil(4) } else { count })
+    seeds(0, if cfg!(strait_sanitized) { count.div_ceil(2) } else { count })
 }
 
 /// Plays `phases` phases of the traffic of `seed`, in messages of up to `longest` bytes. Phases

@@ -201,11 +201,16 @@ fn program(shell: &Shell, command: &str) -> Result<PathBuf, Stop> {
         .ok_or_else(|| Stop::Failed(format!("`cargo {command}` made no program")))
 }
 
-/// Returns a cargo command with the device of libibverbs. It builds with little optimization, since
-/// the processor is emulated, and without debug information, which would be stripped.
+/// The packages whose code the guest spends its time in.
+const BUSY: [&str; 3] = ["strait", "strait-hca", "strait-platform"];
+
+/// Returns a cargo command with the device of libibverbs. Since the processor is emulated, it builds
+/// [`BUSY`] with some optimization. What they depend on is what `unit` has built.
 fn verbs<'a>(shell: &'a Shell, command: &str) -> Step<'a> {
     let cargo = shell.cargo(&format!("{command} --quiet --features verbs"));
-    cargo.env("CARGO_PROFILE_DEV_OPT_LEVEL", "1").env("CARGO_PROFILE_DEV_DEBUG", "none")
+    BUSY.iter().fold(cargo, |cargo, package| {
+        cargo.arg("--config").arg(format!("profile.dev.package.{package}.opt-level=1"))
+    })
 }
 
 /// Returns the libfabric provider. Other shared libraries among the messages are those of macros.
