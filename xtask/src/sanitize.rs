@@ -2,6 +2,7 @@
 //! data races.
 
 use std::fs;
+use std::path::Path;
 
 use crate::setup::{self, Tool};
 use crate::shell::Shell;
@@ -27,9 +28,10 @@ struct Sanitizer {
 /// Tests in which the thread sanitizer can see races, as arguments of `cargo test`: threads of one
 /// process.
 const THREADS: [&str; 2] = [
-    // The two libraries have no tests besides those in them.
-    "-p strait-loom-tests -p strait-core -p strait --lib --tests",
-    "-p strait-tests --test messages --test collectives --test large --test traffic",
+    "-p strait-loom-tests --lib --tests",
+    // Together, so that what they depend on is built once.
+    "-p strait-core -p strait -p strait-tests --lib \
+     --test messages --test collectives --test large --test traffic",
 ];
 
 /// The suites that only step state machines, and use no memory of a segment, a user or a device.
@@ -43,26 +45,8 @@ const MACHINES: [&str; 7] = [
     "ring_time",
 ];
 
-/// The suites of the examples, which cargo builds only together with all tests, and those of the
-/// feature `verbs`, which need real devices.
-const ELSEWHERE: [&str; 5] = ["examples", "readme", "ring_verbs", "tutorial", "verbs"];
-
-/// Tests that take long and touch no memory which the others do not: measurements of the program
-/// `strait`, and faults that the chaos driver finds.
-const LONG: [&str; 12] = [
-    "figures::block_systems",
-    "figures::sorts_and",
-    "figures::the_wavefront",
-    "figures::kernels_take",
-    "patterns::every_pattern",
-    "patterns::more_ranks",
-    "windows::one_sided_operations",
-    "windows::locks_have",
-    "the_demo_takes_more_ranks",
-    "strait_alone_is_the_demo",
-    "tune_prints",
-    "planted::",
-];
+/// The suites of the feature `verbs`, which need real devices.
+const ELSEWHERE: [&str; 2] = ["ring_verbs", "verbs"];
 
 const ADDRESS: Sanitizer = Sanitizer {
     name: "address",
@@ -70,7 +54,8 @@ const ADDRESS: Sanitizer = Sanitizer {
         ("leaks", "ranks that die leave all memory; the tests have accounts of their own"),
         ("models, and simulations in virtual time", "they share no memory"),
         ("real devices", "`cargo xtask vm` has them, in a machine of their own"),
-        ("long measurements, and faults that chaos finds", "other suites do the same operations"),
+        ("the program strait", "its measurements do what the suites do, for seconds"),
+        ("faults that the chaos driver finds", "one suite plays jobs without a planted fault"),
         ("examples", "they are safe code, and the tests cover it"),
         ("loom-tests", "cells and lines in vectors; miri and the thread sanitizer run them"),
     ],
@@ -97,10 +82,9 @@ const THREAD: Sanitizer = Sanitizer {
 /// Runs `cargo xtask sanitize`: the native tests under the address sanitizer.
 pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
     setup::need(shell, Tool::Nightly)?;
-    let skips = LONG.map(|test| format!("--skip {test}")).join(" ");
     let memory = format!(
-        "-p strait-core -p strait-platform -p strait-hca -p strait -p strait-cli -p strait-tests \
-         -p strait-simulations --lib --bins {} -- {skips}",
+        "-p strait-core -p strait-platform -p strait-hca -p strait -p strait-tests \
+         -p strait-simulations --lib --bins {} -- --skip planted::",
         suites(shell)?
     );
     ADDRESS.watch(shell, &[&memory])
@@ -149,18 +133,8 @@ impl Sanitizer {
 /// Returns `--test` for each suite of processes, files and memory: all except [`MACHINES`] and
 /// [`ELSEWHERE`].
 fn suites(shell: &Shell) -> Result<String, Stop> {
-    let mut suites = Vec::new();
-    let folders = ["shim/cli/tests", "tests/tests", "tests/simulations/tests"];
-    for folder in folders.map(|folder| shell.root().join(folder)) {
-        let unreadable = |error| Stop::Failed(format!("{}: {error}", folder.display()));
-        for entry in fs::read_dir(&folder).map_err(unreadable)? {
-            // A suite is a file, or a folder with a file for its root. Other folders are modules.
-            let path = entry.map_err(unreadable)?.path();
-            if path.is_file() || path.join("main.rs").is_file() {
-                suites.extend(path.file_stem().map(|stem| stem.to_string_lossy().into_owned()));
-            }
-        }
-    }
+    let mut suites = in_folder(&shell.root().join("tests/tests"))?;
+    suites.extend(in_folder(&shell.root().join("tests/simulations/tests"))?);
     for left_out in MACHINES.iter().chain(&ELSEWHERE) {
         let place = suites.iter().position(|suite| suite == left_out);
         let gone = || Stop::Failed(format!("there is no suite {left_out} to leave out"));
@@ -168,6 +142,20 @@ fn suites(shell: &Shell) -> Result<String, Stop> {
     }
     suites.sort();
     Ok(suites.iter().map(|suite| format!("--test {suite} ")).collect())
+}
+
+/// Returns the names of the suites in a folder of tests. A suite is a file, or a folder with a file
+/// for its root. Other folders are modules.
+fn in_folder(folder: &Path) -> Result<Vec<String>, Stop> {
+    let unreadable = |error| Stop::io(folder, &error);
+    let mut suites = Vec::new();
+    for entry in fs::read_dir(folder).map_err(unreadable)? {
+        let path = entry.map_err(unreadable)?.path();
+        if path.is_file() || path.join("main.rs").is_file() {
+            suites.extend(path.file_stem().map(|stem| stem.to_string_lossy().into_owned()));
+        }
+    }
+    Ok(suites)
 }
 
 #[cfg(test)]
@@ -178,10 +166,10 @@ mod tests {
     fn the_suites_are_files_and_folders_with_a_root() {
         let suites = suites(&Shell::new(false)).expect("folders of suites");
         let names: Vec<&str> = suites.split("--test ").skip(1).map(str::trim_end).collect();
-        for suite in ["cli", "messages", "launcher", "cluster"] {
+        for suite in ["messages", "launchers", "cluster"] {
             assert!(names.contains(&suite), "{suite} is missing in {suites}");
         }
-        for other in ["program", "readme", "verbs"] {
+        for other in ["verbs", "lock_models"] {
             assert!(!names.contains(&other), "{other}");
         }
     }
