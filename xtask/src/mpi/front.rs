@@ -232,6 +232,11 @@ pub(super) fn compile(shell: &Shell, host: &Host, name: &str, with: &str) -> Res
     Ok(program)
 }
 
+/// Compiles a program with MPICH and returns its path.
+pub(crate) fn of_mpich(shell: &Shell, name: &str) -> Result<PathBuf, Stop> {
+    compile(shell, &mpich(shell)?, name, "mpich")
+}
+
 /// Runs the programs.
 fn programs(shell: &Shell, host: &Host, with: &str) -> Result<(), Stop> {
     let parts =

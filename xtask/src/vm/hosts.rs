@@ -1,4 +1,5 @@
-//! Runs unmodified MPICH on two hosts: the script and the files of the guest.
+//! Runs unmodified MPICH on two hosts, on the provider and behind the front: the script and the
+//! files of the guest.
 
 use std::path::PathBuf;
 
@@ -23,13 +24,20 @@ const MPICH: [(&str, &str); 8] = [
     ("libucm.so.0", "lib/mpich/libucm.so.0"),
 ];
 
-/// Returns MPICH, a program that is linked with it, and one of libfabric's programs.
+/// The programs that run behind the front: their names in the guest, and those of their sources.
+const FRONT: [(&str, &str); 3] =
+    [("front-nodes", "nodes"), ("front-results", "collective_results"), ("front-death", "death")];
+
+/// Returns MPICH, programs that are linked with it, and one of libfabric's programs.
 pub(super) fn programs(shell: &Shell) -> Result<Vec<(&'static str, PathBuf)>, Stop> {
     setup::need(shell, Tool::FabricPrograms)?;
     let pingpong = shell.step("which", "fi_pingpong").stdout()?;
     let (home, messages) = mpi::mpich(shell, "messages")?;
     let mut programs =
         vec![("fi_pingpong", PathBuf::from(pingpong.trim_end())), ("messages", messages)];
+    for (name, program) in FRONT {
+        programs.push((name, mpi::front::of_mpich(shell, program)?));
+    }
     programs.extend(MPICH.map(|(name, place)| (name, home.join(place))));
     Ok(programs)
 }

@@ -169,9 +169,13 @@ const SUITES: [(&str, &str); 9] = [
     ("rendezvous", "rendezvous_nodes"),
 ];
 
+/// The libraries that the guest's programs load: their names there, and those of their targets.
+const LIBRARIES: [(&str, &str); 2] =
+    [(mpi::PROVIDER, "strait_fi"), ("libstrait_mpi_mpich.so", "strait_mpi_mpich")];
+
 /// The packages of the guest's programs. Each build names all of them, so that what they depend on
 /// is built once, with one set of features.
-const PACKAGES: &str = "-p strait-cli -p strait-ofi -p strait-tests";
+const PACKAGES: &str = "-p strait-cli -p strait-ofi -p strait-mpi-mpich -p strait-tests";
 
 /// Builds the programs of the guest and returns them by their names there.
 fn programs(shell: &Shell) -> Result<Vec<(&'static str, PathBuf)>, Stop> {
@@ -185,9 +189,12 @@ fn programs(shell: &Shell) -> Result<Vec<(&'static str, PathBuf)>, Stop> {
     let find = |what: &str| {
         made(&messages, what).ok_or_else(|| Stop::Failed(format!("cargo made no {what}")))
     };
-    let provider = provider(&messages);
-    let provider = provider.ok_or_else(|| Stop::Failed("cargo made no provider".into()))?;
-    let mut programs = vec![("strait", find("--bin strait")?), (mpi::PROVIDER, provider)];
+    let mut programs = vec![("strait", find("--bin strait")?)];
+    for (file, target) in LIBRARIES {
+        let made = library(&messages, target);
+        let made = made.ok_or_else(|| Stop::Failed(format!("cargo made no library {target}")))?;
+        programs.push((file, made));
+    }
     for (name, suite) in SUITES {
         programs.push((name, find(&format!("--test {suite}"))?));
     }
@@ -213,12 +220,13 @@ fn verbs<'a>(shell: &'a Shell, command: &str) -> Step<'a> {
     })
 }
 
-/// Returns the libfabric provider. Other shared libraries among the messages are those of macros.
-fn provider(messages: &str) -> Option<PathBuf> {
-    let is_provider = |(name, path): &(String, PathBuf)| {
-        name == "strait_fi" && path.extension().is_some_and(|extension| extension == "so")
+/// Returns the shared library of this target. Other shared libraries among the messages are those
+/// of macros.
+fn library(messages: &str, target: &str) -> Option<PathBuf> {
+    let is_wanted = |(name, path): &(String, PathBuf)| {
+        name == target && path.extension().is_some_and(|extension| extension == "so")
     };
-    shell::artifacts(messages).into_iter().find(is_provider).map(|(_, path)| path)
+    shell::artifacts(messages).into_iter().find(is_wanted).map(|(_, path)| path)
 }
 
 /// Returns the program that a command names by `--bin` or `--test`. cargo builds the binaries of a
@@ -256,7 +264,8 @@ mod tests {
         let made = |command| made(&messages, command);
         assert_eq!(made("test --test locks --no-run"), Some("/t/locks-1".into()));
         assert_eq!(made("test --test window --no-run"), None);
-        assert_eq!(provider(&messages), Some("/t/libstrait_fi.so".into()));
+        assert_eq!(library(&messages, "strait_fi"), Some("/t/libstrait_fi.so".into()));
+        assert_eq!(library(&messages, "locks"), None);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use core::ffi::{c_int, c_void};
 use core::ptr::{NonNull, null_mut};
 
 use strait::raw::RawRecords as _;
-use strait::{Error, ErrorKind, Op, Window, WindowBuilder, World};
+use strait::{Error, ErrorKind, Window, WindowBuilder, World};
 
 use super::errors::call;
 use super::host;
@@ -125,8 +125,7 @@ fn ours(
     let group = comm.endpoint(world).group(&ranks).map_err(Error::from)?;
     let window = part(Window::builder(&group))?;
     let mut units = vec![0_u64; ranks.len()];
-    units[group.place() as usize] = unit as u64;
-    group.allreduce(&mut units, Op::BitOr)?;
+    group.allgather(&[unit as u64], &mut units)?;
     let base = window.mapped(group.place()).map_or(null_mut(), |part| part.as_ptr().cast());
     Ok(Made { window, units: units.into_iter().map(|unit| unit as usize).collect(), base })
 }

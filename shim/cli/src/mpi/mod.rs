@@ -87,16 +87,59 @@ fn preload(front: &std::path::Path) -> String {
     }
 }
 
+/// Options of launchers whose values may be names of programs too, such as `-launcher ssh`: their
+/// names without dashes, and the number of values.
+const OPTIONS: [(&str, usize); 22] = [
+    // Hydra: MPICH and Intel MPI.
+    ("launcher", 1),
+    ("launcher-exec", 1),
+    ("bootstrap", 1),
+    ("bootstrap-exec", 1),
+    ("rmk", 1),
+    ("env", 2),
+    ("genv", 2),
+    ("iface", 1),
+    // Open MPI.
+    ("mca", 2),
+    ("gmca", 2),
+    ("omca", 2),
+    ("prtemca", 2),
+    ("pmixmca", 2),
+    ("launch-agent", 1),
+    ("x", 1),
+    // Both. On some file systems every file can be run.
+    ("f", 1),
+    ("hosts", 1),
+    ("host", 1),
+    ("hostfile", 1),
+    ("machinefile", 1),
+    ("wdir", 1),
+    ("output-filename", 1),
+];
+
 /// Returns the places of the programs in a command: the first word that can be run behind the
-/// launcher, and behind each `:` of the launcher's. A command without a launcher is a program.
+/// launcher and its options, and behind each `:` of the launcher's. A command without a launcher is
+/// a program.
 fn programs(words: &[String]) -> Vec<usize> {
-    let is_program =
-        |place: &usize| !words[*place].starts_with('-') && host::find(&words[*place]).is_some();
     let mut starts = vec![1];
     starts.extend(words.iter().enumerate().filter(|(_, word)| *word == ":").map(|(at, _)| at + 1));
-    let found: Vec<_> =
-        starts.iter().filter_map(|start| (*start..words.len()).find(is_program)).collect();
+    let found: Vec<_> = starts.iter().filter_map(|start| program(words, *start)).collect();
     if found.is_empty() && host::find(&words[0]).is_some() { vec![0] } else { found }
+}
+
+/// Returns the place of the first program from `place` on.
+fn program(words: &[String], mut place: usize) -> Option<usize> {
+    loop {
+        let word = words.get(place)?;
+        if word.starts_with('-') {
+            let name = word.trim_start_matches('-');
+            let values = OPTIONS.iter().find(|(option, _)| *option == name);
+            place += values.map_or(0, |(_, values)| *values);
+        } else if host::find(word).is_some() {
+            return Some(place);
+        }
+        place += 1;
+    }
 }
 
 /// Returns the command with the front before each program, but not before the launcher.
@@ -132,6 +175,15 @@ mod tests {
         let expected =
             "-n 4 --bind-to none env LD_PRELOAD=/f.so sh -c true : -n 2 env LD_PRELOAD=/f.so cat x";
         assert_eq!(made.join(" "), expected);
+    }
+
+    #[test]
+    fn programs_that_options_name_are_not_those_of_the_job() {
+        let all = words("env -launcher sh -launcher-exec cat --genv A true -f /bin/sh -n 4 sh");
+        assert_eq!(programs(&all), [all.len() - 1]);
+        // An option that takes no value is followed by the program.
+        assert_eq!(programs(&words("env -prepend-rank cat x")), [2]);
+        assert_eq!(programs(&words("env -env A")), [0]);
     }
 
     #[test]
