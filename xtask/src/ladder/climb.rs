@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use super::descendants::Mark;
+use super::descendants::{self, Mark};
 use super::outcome::{self, Answer, Climbed};
 use super::report;
 use super::rungs::Rung;
@@ -86,7 +86,12 @@ fn process(
     match ended {
         Ok(None) => {
             let answer = outcome::read(&answer);
-            (said(), answer.ok_or_else(|| "its process ended without a result".into()))
+            let left = descendants::kill_left(&mark);
+            let left: String = left
+                .iter()
+                .map(|command| format!("\nleft behind, and killed: {command}"))
+                .collect();
+            (said() + &left, answer.ok_or_else(|| "its process ended without a result".into()))
         }
         Ok(Some(overrun)) => {
             (format!("{}\n{}", said().trim_end(), overrun.processes()), Err(overrun.why()))

@@ -36,6 +36,28 @@ const SEARCHES: u32 = 5000;
 /// so that it begins nothing new, and killed last.
 pub(super) fn kill(root: u32, mark: &Mark<'_>) -> Vec<String> {
     signal(root, Signal::STOP);
+    let killed = kill_members(Some(root), mark);
+    signal(root, Signal::KILL);
+    killed
+}
+
+/// Number of searches, a millisecond apart, before what a rung has left is killed. Launchers end a
+/// little later than their jobs.
+const PATIENCE: u32 = 2000;
+
+/// Kills what a rung that has ended has left, and returns the commands. A process that spins would
+/// slow down all further rungs.
+pub(super) fn kill_left(mark: &Mark<'_>) -> Vec<String> {
+    for _ in 0..PATIENCE {
+        if members(None, &processes(mark)).is_empty() {
+            return Vec::new();
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    kill_members(None, mark)
+}
+
+fn kill_members(root: Option<u32>, mark: &Mark<'_>) -> Vec<String> {
     let mut killed = BTreeMap::new();
     for _ in 0..SEARCHES {
         let processes = processes(mark);
@@ -49,24 +71,23 @@ pub(super) fn kill(root: u32, mark: &Mark<'_>) -> Vec<String> {
         }
         thread::sleep(Duration::from_millis(1));
     }
-    signal(root, Signal::KILL);
     killed.into_values().collect()
 }
 
-/// Returns those of `processes` that belong to `root`, without `root` itself.
-fn members(root: u32, processes: &BTreeMap<u32, Process>) -> Vec<u32> {
+/// Returns those of `processes` that have the mark or belong to `root`, without `root` itself.
+fn members(root: Option<u32>, processes: &BTreeMap<u32, Process>) -> Vec<u32> {
     let belongs = |pid: u32| {
         let mut at = pid;
         // A parent that ends during the search may be missing in the list.
         while let Some(process) = processes.get(&at) {
-            if at == root || process.is_marked {
+            if Some(at) == root || process.is_marked {
                 return true;
             }
             at = process.parent;
         }
         false
     };
-    processes.keys().copied().filter(|pid| *pid != root && belongs(*pid)).collect()
+    processes.keys().copied().filter(|pid| Some(*pid) != root && belongs(*pid)).collect()
 }
 
 /// Returns all processes of the machine by their numbers.

@@ -129,6 +129,20 @@ mod tests {
     }
 
     #[test]
+    fn what_a_rung_has_left_is_killed_after_a_while() {
+        let word = format!("8{:09}", std::process::id());
+        let mark = Mark { name: "XTASK_TEST_LEFT", value: word.as_ref() };
+        let script = format!("(setsid sleep {word} &); (sleep 0.1 &)");
+        let mut child =
+            Command::new("sh").args(["-c", &script]).env(mark.name, mark.value).spawn().unwrap();
+        child.wait().unwrap();
+        let killed = descendants::kill_left(&mark);
+        assert!(killed.len() == 1 && killed[0].ends_with(&format!("sleep {word}")), "{killed:?}");
+        assert_eq!(alive_with(&word), 0);
+        assert!(descendants::kill_left(&mark).is_empty());
+    }
+
+    #[test]
     fn a_rung_that_ends_in_time_is_left_alone() {
         let mark = Mark { name: "XTASK_TEST_MARK", value: "".as_ref() };
         let mut child = Command::new("true").spawn().unwrap();
