@@ -15,10 +15,10 @@ mod planted {
     /// Asserts that the driver finds the fault, and that its report contains each of `expected`.
     #[track_caller]
     fn is_found(fault: &str, expected: &[&str]) {
-        // A build without optimization copies long messages slowly, and a slow job is not the fault.
+        // A build without optimization copies long messages slowly. A slow job is not the fault.
         let limit = if fault == "hang" { "5" } else { "300" };
-        // Without early deaths and slow devices most jobs reach the fault. The driver ends at the first
-        // job that shows it. A fault that is a race shows in a few of a hundred jobs.
+        // Without early deaths and slow devices most jobs reach the fault. The driver ends at the
+        // first job that shows it. A fault that is a race shows in a few of a hundred jobs.
         let output = chaos(&[
             "--plant",
             fault,

@@ -6,7 +6,8 @@
 use crate::shell::Shell;
 use crate::stop::Stop;
 
-/// Runs `cargo xtask chaos`. Unless it is to be `optimized`, the driver is the one that `unit` builds.
+/// Runs `cargo xtask chaos`. The driver is the one that `unit` builds, unless it is to be
+/// `optimized`.
 pub(crate) fn run<S: AsRef<str>>(
     shell: &Shell,
     optimized: bool,

@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     fn check<T: Reducible + PartialEq + core::fmt::Debug>(of: impl Fn(u8) -> T) {
-        // Whole steps of the loops, a rest, and more than a chunk. Miri takes too long for the last.
+        // Whole steps of the loops, a rest, and more than a chunk, which takes Miri too long.
         let counts = [0, 1, 3, 16, 37, 300];
         for count in counts.into_iter().take(if cfg!(miri) { 5 } else { 6 }) {
             let operands: Vec<T> = (0..count).map(|number| of((number * 7 + 3) as u8)).collect();

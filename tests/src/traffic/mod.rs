@@ -23,8 +23,8 @@ pub fn times() -> u32 {
     std::env::var("STRAIT_TEST_SEEDS").map_or(1, |times| times.parse().expect("a number"))
 }
 
-/// Returns `count` seeds from `first` on, multiplied by [`times`]. A sanitizer, which makes programs
-/// slow, gets half of them.
+/// Returns `count` seeds from `first` on, multiplied by [`times`]. A sanitizer, which makes
+/// programs slow, gets half of them.
 #[must_use]
 pub fn seeds(first: u64, count: u64) -> Range<u64> {
     let count = if cfg!(strait_sanitized) { count.div_ceil(2) } else { count };

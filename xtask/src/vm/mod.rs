@@ -208,11 +208,11 @@ fn program(shell: &Shell, command: &str) -> Result<PathBuf, Stop> {
         .ok_or_else(|| Stop::Failed(format!("`cargo {command}` made no program")))
 }
 
-/// The packages whose code the guest spends its time in.
+/// The packages in which the guest spends its time.
 const BUSY: [&str; 3] = ["strait", "strait-hca", "strait-platform"];
 
-/// Returns a cargo command with the device of libibverbs. Since the processor is emulated, it builds
-/// [`BUSY`] with some optimization. What they depend on is what `unit` has built.
+/// Returns a cargo command with the device of libibverbs. It builds [`BUSY`] with some
+/// optimization, since the processor is emulated. What they depend on is what `unit` has built.
 fn verbs<'a>(shell: &'a Shell, command: &str) -> Step<'a> {
     let cargo = shell.cargo(&format!("{command} --quiet --features verbs"));
     BUSY.iter().fold(cargo, |cargo, package| {

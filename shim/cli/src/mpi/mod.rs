@@ -87,8 +87,8 @@ fn preload(front: &std::path::Path) -> String {
     }
 }
 
-/// Options of launchers whose values may be names of programs too, such as `-launcher ssh`: their
-/// names without dashes, and the number of values.
+/// Options of launchers with values that may be names of programs too, as in `-launcher ssh`: the
+/// name of each without dashes, and the number of its values.
 const OPTIONS: [(&str, usize); 22] = [
     // Hydra: MPICH and Intel MPI.
     ("launcher", 1),
