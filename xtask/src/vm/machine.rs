@@ -9,9 +9,9 @@ use crate::qemu::{self, Ended};
 use crate::shell::Shell;
 use crate::stop::Stop;
 
-/// Time after which a guest that hangs is ended, unless its task gives another. It takes four
-/// minutes alone, and another rung may run beside it. Two of them fit into the limit of a rung.
-const WATCHDOG: Duration = Duration::from_secs(540);
+/// Time after which a guest that hangs is ended, unless its task gives another. It takes five
+/// minutes, and twice as long on a slow machine. Two of them fit into the limit of a rung.
+const WATCHDOG: Duration = Duration::from_secs(720);
 /// The text with which `init` in the guest announces its status.
 const STATUS: &str = "STRAIT-VM-EXIT:";
 /// Process 1 of the guest.
