@@ -9,8 +9,7 @@ use std::thread;
 
 use strait_sim::{Model, SimDevice, SimFabric};
 use strait_tests::conformance::hca::{Habits, Outcome, Party, run};
-
-const SEEDS: u64 = if cfg!(strait_sanitized) { 3 } else { 10 };
+use strait_tests::traffic;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -177,7 +176,7 @@ fn on_two(seed: u64, model: Model) -> [Result<(u32, Missing), ()>; 2] {
 
 #[test]
 fn the_simulated_device_keeps_every_promise() {
-    for seed in 0..SEEDS {
+    for seed in traffic::simulated_seeds(10) {
         let model = model(seed);
         let can = model.capabilities;
         let mut missing = Vec::new();
