@@ -106,8 +106,9 @@ pub fn jobs() -> Vec<ObservedJob> {
 /// Returns the job of a process, which is one of its ranks or its launcher.
 #[must_use]
 pub fn job_of(process: u32) -> Option<ObservedJob> {
-    let id = gather([process].into_iter()).first()?.id;
-    jobs().into_iter().find(|job| job.id == id)
+    // One of them may end before all are looked at.
+    let of_process = gather([process].into_iter());
+    jobs().into_iter().find(|job| of_process.iter().any(|own| own.id == job.id))
 }
 
 /// Returns the reason why each segment that `process` has open cannot be read, if one cannot.
@@ -283,6 +284,9 @@ fn state_of(pid: u32, started: u64) -> ProcessState {
 
 #[cfg(test)]
 mod tests {
+    use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+    use std::thread;
+
     use strait_core::layout::{Call, SegmentConfig, Wait};
 
     use super::*;
@@ -290,7 +294,8 @@ mod tests {
 
     #[test]
     fn a_job_of_this_process_is_found_and_its_ranks_are_seen() {
-        let nonce = 0x5eed_0b5e;
+        // This test may run in two processes at once, and beside tests with jobs of their own.
+        let nonce = 0x5eed_0b5e << 32 | u64::from(std::process::id());
         let map = SegmentMap::create(SegmentConfig::new(3), nonce).unwrap();
         let block = map.rank_block(1);
         attach_self(&block.liveness);
@@ -300,14 +305,30 @@ mod tests {
         block.waiting.write(&waited);
         mark_dead(&map.rank_block(2).liveness);
 
-        let job = job_of(std::process::id()).expect("this process has a segment open");
-        let job = jobs().into_iter().find(|job| job.id() == nonce).unwrap_or(job);
+        assert!(job_of(std::process::id()).is_some(), "this process has a segment open");
+        let job = jobs().into_iter().find(|job| job.id() == nonce).expect("it is open");
         assert_eq!((job.id(), job.nodes()), (nonce, 1));
         let ranks = job.look();
         let lives: Vec<Life> = ranks.iter().map(|rank| rank.life).collect();
         assert_eq!(lives, [Life::Unborn, Life::Alive, Life::Dead]);
         assert_eq!((ranks[1].pid, ranks[1].process), (std::process::id(), ProcessState::Active));
         assert_eq!(ranks[1].waited, Ok(Some(waited)));
+    }
+
+    #[test]
+    fn a_process_is_found_while_others_of_its_jobs_end() {
+        let _lasting = SegmentMap::create(SegmentConfig::new(1), u64::MAX).unwrap();
+        let is_done = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_done.load(Relaxed) {
+                    drop(SegmentMap::create(SegmentConfig::new(1), 1).unwrap());
+                }
+            });
+            let found = (0..20).all(|_| job_of(std::process::id()).is_some());
+            is_done.store(true, Relaxed);
+            assert!(found);
+        });
     }
 
     #[test]
