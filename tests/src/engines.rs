@@ -6,7 +6,7 @@ use strait_core::buffer::{Cursor, Direction, Part};
 use strait_core::engine::{
     Engine, MessageId, Owner, Received, RequestId, Sent, StartError, Tuning,
 };
-use strait_core::layout::{RankBlock, SegmentConfig};
+use strait_core::layout::{RankBlock, RingPart, SegmentConfig};
 use strait_core::lmt::{Refused, RemoteBuffer};
 use strait_core::matching::Pattern;
 use strait_core::shm::{CellArena as _, ParcelSet};
@@ -75,7 +75,7 @@ impl Engines {
                 for set in ParcelSet::ALL {
                     engine.parcels_backed(peer, set, true);
                 }
-                engine.ring_backed(peer, true);
+                RingPart::ALL.into_iter().for_each(|part| engine.ring_backed(peer, part, true));
             }
             engine
         };
@@ -111,8 +111,8 @@ impl Engines {
 
     /// Begins a send from a buffer of this job.
     pub fn send_from(&mut self, from: usize, to: u32, tag: u32, data: Cursor) -> Option<RequestId> {
-        if self.engines[from].wants_ring(to, data.remaining()) {
-            self.engines[from].ring_backed(to, true);
+        while let Some(part) = self.engines[from].wants_ring(to, &data) {
+            self.engines[from].ring_backed(to, part, true);
         }
         // SAFETY: the buffer outlives the engine.
         let sent = unsafe { self.engines[from].isend(to, Key::new(0, tag), data, Owner(1)) };

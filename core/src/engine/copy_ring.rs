@@ -22,15 +22,23 @@ const STREAMED_LEAST: usize = 128 * 1024;
 /// Number of chunks that are copied in before the receive is posted.
 const AHEAD: usize = 4;
 
-/// This rank's end of the copy ring to a peer. The embedder backs its memory before the first large
-/// message.
+/// This rank's end of the copy ring to a peer. The embedder backs the heads before the first large
+/// message, and the granules when a message needs them or the pair has earned them.
 #[derive(Debug)]
 pub(super) enum Outlet {
     /// No memory has been asked for yet.
     Unopened,
+    /// The heads have memory, and the granules have none.
+    Heads {
+        /// Bytes that are still to go by one copy before the granules are asked for. `None` if none
+        /// may.
+        deferred: Option<usize>,
+    },
     Open(Filling),
     /// There is no memory: large messages go through cells.
     Refused,
+    /// The peer is on another node.
+    Absent,
 }
 
 /// The sending end of a copy ring, and the chunks that were copied into it early.

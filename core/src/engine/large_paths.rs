@@ -2,7 +2,7 @@
 //! attempt, and which is the fastest.
 
 use super::copy_ring::{Emptying, Filling, Outlet};
-use crate::layout::Segment;
+use crate::layout::{RingPart, Segment};
 use crate::lmt::{Chosen, Transfer, TransferChoice};
 
 /// Number of messages after which this rank stops looking for RTRs of the peer before it sends. The
@@ -11,6 +11,13 @@ const UNASKED: u8 = 16;
 
 /// Number of messages between two lines that are timed.
 const UNTIMED: u8 = 3;
+
+/// Bytes that go to a peer by one copy of the kernel before the granules of the ring get memory. By
+/// then the ring would have saved about the half millisecond that its memory costs.
+const DEFERRED: usize = 16 << 20;
+
+/// What a message counts in [`DEFERRED`] beside its bytes: a short one gains more by the ring.
+const DEFERRED_EACH: usize = 16 << 10;
 
 /// The state of the paths to and from one peer.
 #[derive(Debug)]
@@ -65,38 +72,76 @@ impl LargePaths {
         self.may_write = false;
     }
 
-    /// Returns whether no answer is known yet about the memory of the copy ring to the peer.
+    /// Returns the part of the copy ring to the peer that wants memory now. `is_one_copy` returns
+    /// whether the message that is about to be sent can go without the ring.
     #[inline]
-    pub(super) const fn wants_ring(&self) -> bool {
-        matches!(self.outlet, Outlet::Unopened)
+    pub(super) fn wants_ring(&self, is_one_copy: impl FnOnce() -> bool) -> Option<RingPart> {
+        match self.outlet {
+            Outlet::Unopened => Some(RingPart::Heads),
+            Outlet::Heads { deferred } if deferred.unwrap_or(0) == 0 || !is_one_copy() => {
+                Some(RingPart::Granules)
+            }
+            Outlet::Heads { .. } | Outlet::Open(_) | Outlet::Refused | Outlet::Absent => None,
+        }
     }
 
-    /// Takes the answer about the memory of the copy ring. `open` opens it.
-    pub(super) fn ring_backed(&mut self, backed: bool, open: impl FnOnce() -> Outlet) {
-        if self.wants_ring() {
-            self.outlet = if backed { open() } else { Outlet::Refused };
+    /// Takes the answer about the memory of a part of the copy ring. `open` opens it.
+    ///
+    /// A message that is under way may ask again after a refusal.
+    pub(super) fn ring_backed(
+        &mut self,
+        part: RingPart,
+        backed: bool,
+        open: impl FnOnce() -> Outlet,
+    ) {
+        self.outlet = match (core::mem::replace(&mut self.outlet, Outlet::Refused), part) {
+            (kept @ (Outlet::Open(_) | Outlet::Absent), _) => kept,
+            (Outlet::Unopened, RingPart::Heads) if backed => Outlet::Heads { deferred: None },
+            (Outlet::Heads { .. } | Outlet::Refused, RingPart::Granules) if backed => open(),
+            (kept @ Outlet::Heads { .. }, RingPart::Heads) => kept,
+            _ => Outlet::Refused,
+        };
+    }
+
+    /// Lets the next messages go by one copy, before the granules of the ring have memory.
+    pub(super) const fn defer_granules(&mut self) {
+        if let Outlet::Heads { deferred } = &mut self.outlet {
+            *deferred = Some(DEFERRED);
         }
+    }
+
+    /// Counts a message of `length` bytes that goes by one copy because the granules have no memory
+    /// yet. Returns false if they have.
+    pub(super) const fn is_deferred(&mut self, length: usize) -> bool {
+        let Outlet::Heads { deferred: Some(deferred) } = &mut self.outlet else { return false };
+        *deferred = deferred.saturating_sub(length.saturating_add(DEFERRED_EACH));
+        true
     }
 
     /// Leaves this rank without a copy ring to the peer.
     pub(super) fn refuse_ring(&mut self) {
-        self.outlet = Outlet::Refused;
+        self.outlet = Outlet::Absent;
     }
 
-    /// Returns whether there is a copy ring to the peer.
-    pub(super) const fn has_ring(&self) -> bool {
-        matches!(self.outlet, Outlet::Open(_))
+    /// Returns whether a message may be announced to the peer: there is a copy ring, or the message
+    /// goes without. `is_one_copy` returns whether it can.
+    pub(super) fn may_announce(&self, is_one_copy: impl FnOnce() -> bool) -> bool {
+        match self.outlet {
+            Outlet::Open(_) => true,
+            Outlet::Heads { deferred } => deferred.is_some() && is_one_copy(),
+            Outlet::Unopened | Outlet::Refused | Outlet::Absent => false,
+        }
     }
 
     /// Returns the copy ring to the peer.
     pub(super) const fn ring_out(&mut self) -> Option<&mut Filling> {
         match &mut self.outlet {
             Outlet::Open(ring) => Some(ring),
-            Outlet::Unopened | Outlet::Refused => None,
+            Outlet::Unopened | Outlet::Heads { .. } | Outlet::Refused | Outlet::Absent => None,
         }
     }
 
-    /// Opens the copy ring from `peer` to `rank`, unless it is open. The peer has backed it.
+    /// Opens the copy ring from `peer` to `rank`, unless it is open. The peer has backed its heads.
     pub(super) fn open_ring_in(&mut self, segment: &Segment, (rank, peer): (u32, u32)) {
         if self.inlet.is_none() {
             self.inlet = Emptying::open(segment, peer, rank);
@@ -175,22 +220,76 @@ mod tests {
         assert!(!paths.may_write());
     }
 
+    /// Returns the part that a message wants memory for. It can go by one copy if `one_copy`.
+    fn wanted(paths: &LargePaths, one_copy: bool) -> Option<RingPart> {
+        paths.wants_ring(|| one_copy)
+    }
+
     #[test]
-    fn the_first_answer_about_the_ring_counts() {
+    fn a_ring_is_there_when_both_parts_have_memory() {
         with_segment(2, |segment| {
             let open = || Outlet::open(segment, 0, 1);
-            let [mut backed, mut refused] = [true, false].map(|backed| {
+            let mut paths = LargePaths::default();
+            for part in RingPart::ALL {
+                assert_eq!(wanted(&paths, true), Some(part));
+                assert!(!paths.may_announce(|| true) && paths.ring_out().is_none());
+                paths.ring_backed(part, true, open);
+            }
+            // Further answers change nothing.
+            RingPart::ALL.into_iter().for_each(|part| paths.ring_backed(part, false, open));
+            assert!(paths.may_announce(|| false) && paths.ring_out().is_some());
+            assert_eq!(wanted(&paths, false), None);
+            assert!(paths.ring_in().is_none());
+            paths.open_ring_in(segment, (0, 1));
+            assert!(paths.ring_in().is_some());
+        });
+    }
+
+    #[test]
+    fn a_ring_without_memory_is_not_asked_for_again_but_a_message_under_way_may_get_it() {
+        with_segment(2, |segment| {
+            let open = || Outlet::open(segment, 0, 1);
+            for granted in 0..RingPart::ALL.len() {
                 let mut paths = LargePaths::default();
-                assert!(paths.wants_ring() && !paths.has_ring());
-                paths.ring_backed(backed, open);
-                paths.ring_backed(!backed, open);
-                paths
-            });
-            assert!(backed.has_ring() && backed.ring_out().is_some() && !backed.wants_ring());
-            assert!(!refused.has_ring() && refused.ring_out().is_none() && !refused.wants_ring());
-            assert!(backed.ring_in().is_none());
-            backed.open_ring_in(segment, (0, 1));
-            assert!(backed.ring_in().is_some());
+                for (number, part) in RingPart::ALL.into_iter().enumerate().take(granted + 1) {
+                    paths.ring_backed(part, number < granted, open);
+                }
+                assert!(wanted(&paths, false).is_none() && !paths.may_announce(|| true));
+                paths.ring_backed(RingPart::Granules, true, open);
+                assert!(paths.ring_out().is_some());
+            }
+        });
+    }
+
+    #[test]
+    fn messages_go_by_one_copy_until_the_pair_has_earned_the_ring() {
+        with_segment(2, |segment| {
+            let mut paths = LargePaths::default();
+            paths.defer_granules();
+            paths.ring_backed(RingPart::Heads, true, || Outlet::Refused);
+            paths.defer_granules();
+            assert_eq!(wanted(&paths, false), Some(RingPart::Granules), "it has several parts");
+            assert!(!paths.may_announce(|| false));
+            let mut bytes = 0;
+            while wanted(&paths, true).is_none() {
+                assert!(paths.may_announce(|| true) && paths.is_deferred(1 << 20));
+                bytes += 1 << 20;
+            }
+            assert!((DEFERRED / 2..=DEFERRED).contains(&bytes), "{bytes}");
+            paths.ring_backed(RingPart::Granules, true, || Outlet::open(segment, 0, 1));
+            assert!(paths.may_announce(|| false) && !paths.is_deferred(1));
+        });
+    }
+
+    #[test]
+    fn a_peer_on_another_node_never_gets_a_ring() {
+        with_segment(2, |segment| {
+            let mut paths = LargePaths::default();
+            paths.refuse_ring();
+            RingPart::ALL
+                .into_iter()
+                .for_each(|part| paths.ring_backed(part, true, || Outlet::open(segment, 0, 1)));
+            assert!(wanted(&paths, false).is_none() && paths.ring_out().is_none());
         });
     }
 

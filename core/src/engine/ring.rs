@@ -3,35 +3,68 @@
 use super::Engine;
 use super::cell_stores::STREAMED_CELL_LEAST;
 use super::copy_ring::{Outlet, place};
+use crate::buffer::Cursor;
 use crate::buffer::copy::Stores;
-use crate::lmt::Transfer;
+use crate::layout::RingPart;
+use crate::lmt::{Transfer, WireAddress};
 use crate::memory::Memory;
 use crate::shm::RingChunk;
 use crate::wire::Corrupt;
 
 impl<M: Memory + Clone> Engine<M> {
-    /// Returns whether messages of `length` bytes to `destination` want the memory of a copy ring,
-    /// and no answer is known yet.
+    /// Returns the part of the copy ring to `destination` for which `data`, about to be sent, wants
+    /// memory.
     ///
-    /// If it returns true, back the range that [`crate::layout::SegmentPlan::ring_range`] returns
-    /// for (this rank, `destination`), and report the result with [`Engine::ring_backed`]. Until
-    /// then such messages go through cells.
+    /// If there is one, back the range that [`crate::layout::SegmentPlan::ring_part`] returns for
+    /// (this rank, `destination`), report the result with [`Engine::ring_backed`], and ask again.
+    /// Until both parts have memory such messages go through cells. But if this rank can write to
+    /// the memory of `destination` ([`CopyJob`](crate::lmt::CopyJob)), call
+    /// [`Engine::defer_granules`] when the heads have memory: the first messages then go by one
+    /// copy.
     #[inline]
     #[must_use]
-    pub fn wants_ring(&self, destination: u32, length: usize) -> bool {
-        length > self.tuning.eager_max
-            && destination != self.rank
-            && self.segment.plan().ring_bytes() > 0
-            && self.peers.get(destination as usize).is_some_and(|peer| peer.large.wants_ring())
+    pub fn wants_ring(&self, destination: u32, data: &Cursor) -> Option<RingPart> {
+        if data.remaining() <= self.tuning.eager_max
+            || destination == self.rank
+            || self.segment.plan().ring_bytes() == 0
+        {
+            return None;
+        }
+        let peer = self.peers.get(destination as usize)?;
+        peer.large.wants_ring(|| self.is_one_copy(data))
     }
 
-    /// Takes the answer to [`Engine::wants_ring`].
-    pub fn ring_backed(&mut self, destination: u32, backed: bool) {
+    /// Takes the answer to [`Engine::wants_ring`] or to [`Engine::poll_ring_want`].
+    pub fn ring_backed(&mut self, destination: u32, part: RingPart, backed: bool) {
         // Without memory for the state about the peer, the next message asks again.
         if let Ok(peer) = self.peers.contact(&self.segment, self.rank, destination) {
             let open = || Outlet::open(&self.segment, self.rank, destination);
-            peer.large.ring_backed(backed, open);
+            peer.large.ring_backed(part, backed, open);
         }
+    }
+
+    /// Lets the first large messages to `destination` go by one copy, before the granules of the
+    /// ring have memory. Short programs then never pay for them. A message that one copy cannot
+    /// finish asks for them by [`Engine::poll_ring_want`].
+    pub fn defer_granules(&mut self, destination: u32) {
+        if let Some(peer) = self.peers.known_mut(destination as usize) {
+            peer.large.defer_granules();
+        }
+    }
+
+    /// Returns a peer to which a message under way cannot go on without the granules of its copy
+    /// ring. Back them and report the result with [`Engine::ring_backed`]. If there is no memory
+    /// the message waits, and asks again in the next progress call.
+    #[inline]
+    pub const fn poll_ring_want(&mut self) -> Option<u32> {
+        self.transfers.take_ring_want()
+    }
+
+    /// Returns whether `data` can go without the ring: one copy of the kernel reaches them, and no
+    /// setting asks for another transfer.
+    pub(super) fn is_one_copy(&self, data: &Cursor) -> bool {
+        self.tuning.transfer == Transfer::Auto
+            && matches!(WireAddress::of(data, &self.segment, self.rank), WireAddress::Private(_))
     }
 
     /// Times a line from the core of `destination` now and then, if a message of `length` bytes is

@@ -21,8 +21,8 @@ impl<M: Memory + Clone> Engine<M> {
     /// - All descriptors are taken. The message may have to overtake the receives of the messages
     ///   that have them.
     /// - The destination is this rank, since no other rank could receive the message meanwhile.
-    /// - There is no copy ring to the peer. No other path may be left for the message when the
-    ///   kernel forbids the single copy.
+    /// - There is no copy ring to the peer, and the single copy has not been tried. No other path
+    ///   may be left for the message when the kernel forbids it.
     ///
     /// Parcels do not tell that a receive has started, so a synchronous message never goes in
     /// parcels.
@@ -39,8 +39,9 @@ impl<M: Memory + Clone> Engine<M> {
             && (mode == SendMode::Synchronous
                 || self.negotiation.is_asked(destination, key)
                 || !self.goes_in_parcels(destination, total));
-        if !large || !self.peers[destination as usize].large.has_ring() || destination == self.rank
-        {
+        let may_announce =
+            || self.peers[destination as usize].large.may_announce(|| self.is_one_copy(&data));
+        if !large || destination == self.rank || !may_announce() {
             return Ok(None);
         }
         self.transfers.reserve_sender()?;
@@ -78,6 +79,9 @@ impl<M: Memory + Clone> Engine<M> {
         }
         let large = &mut self.peers[destination as usize].large;
         let (transfer, course) = match ways.place {
+            WireAddress::Private(_) if large.is_deferred(data.remaining()) => {
+                (Transfer::CmaShared, Course::Given)
+            }
             WireAddress::Private(_) => {
                 let (transfer, chosen) = large.choose(data.remaining());
                 (transfer, Course::Chosen(chosen))
@@ -174,7 +178,14 @@ impl<M: Memory + Clone> Engine<M> {
                 transfer @ (Transfer::CopyRing | Transfer::CopyRingStreamed) => transfer,
                 _ => large.by_ring(total),
             };
-            let Some(ring) = large.ring_out() else { return Ok(moved) };
+            let Some(ring) = large.ring_out() else {
+                let needs_ring = half.needs_ring();
+                if needs_ring {
+                    self.transfers.want_ring(destination);
+                }
+                // Until there is memory, this rank must not sleep.
+                return Ok(moved | needs_ring);
+            };
             let stream = RingMessage { home: half.home(), total, stores: transfer.stores() };
             let descriptor = half.home().of(&segment);
             let liveness = &segment.rank_block(destination).liveness;

@@ -22,6 +22,8 @@ pub(super) struct Transfers<M: Memory> {
     reads_first: bool,
     /// The time that the embedder told last, in nanoseconds.
     now: u64,
+    /// A peer to which a message cannot go on without the granules of the copy ring.
+    ring_want: Option<u32>,
 }
 
 impl<M: Memory + Clone> Transfers<M> {
@@ -33,7 +35,17 @@ impl<M: Memory + Clone> Transfers<M> {
             descriptors: Descriptors::new(memory.clone())?,
             reads_first: false,
             now: 0,
+            ring_want: None,
         })
+    }
+
+    /// Asks for the granules of the copy ring to `peer`.
+    pub(super) const fn want_ring(&mut self, peer: u32) {
+        self.ring_want = Some(peer);
+    }
+
+    pub(super) const fn take_ring_want(&mut self) -> Option<u32> {
+        self.ring_want.take()
     }
 
     /// Returns whether no large message is under way.

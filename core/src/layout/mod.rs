@@ -18,6 +18,7 @@ mod plan;
 mod plan_error;
 mod rank_block;
 mod rank_record;
+mod ring_part;
 mod segment;
 mod seqlock;
 #[cfg(all(test, not(strait_loom)))]
@@ -39,6 +40,7 @@ pub use plan::{
 pub use plan_error::PlanError;
 pub use rank_block::{Life, Liveness, RankBlock};
 pub use rank_record::RankRecord;
+pub use ring_part::RingPart;
 pub use segment::Segment;
 pub use wait_details::{DetailRecord, RankSet, RequestWait, UnexpectedHead, UnexpectedSummary};
 pub use waiting::{Call, NamedWait, SendState, Unreadable, Wait, WaitRecord, Waited};

@@ -363,6 +363,13 @@ impl LmtSender {
         }))
     }
 
+    /// Returns whether a message that goes by one copy cannot go on without the copy ring: a side
+    /// was refused, and the other cannot move the bytes either.
+    pub(crate) fn needs_ring(&self) -> bool {
+        let is_left = !self.ours.is_empty() || !self.left.is_empty();
+        self.answer.is_some() && (is_left || self.alone && self.writes().is_none())
+    }
+
     /// Notes that the next `length` bytes of the piece were sent.
     pub(crate) fn piece_left(&mut self, length: usize) {
         self.next_bytes().first += length;

@@ -19,6 +19,7 @@ use strait_core::engine::{
     Begun, Broken, Channel, ChannelProgress, Direct, Engine, FailureCause, Tuning,
 };
 use strait_core::hca::{Access, Hca as _, Region};
+use strait_core::layout::RingPart;
 use strait_core::lmt::Transfer;
 use strait_core::ring::{self, Design};
 use strait_core::rndv::Rendezvous;
@@ -174,7 +175,7 @@ impl Cluster {
                     for set in ParcelSet::ALL {
                         engine.parcels_backed(peer, set, true);
                     }
-                    engine.ring_backed(peer, true);
+                    RingPart::ALL.into_iter().for_each(|part| engine.ring_backed(peer, part, true));
                 } else {
                     engine.set_remote(peer).expect("memory");
                 }

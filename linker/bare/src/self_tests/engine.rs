@@ -5,6 +5,7 @@ use core::ptr::NonNull;
 
 use strait_core::buffer::{Cursor, Part};
 use strait_core::engine::{Engine, Outcome, Owner, Received, RequestId, Sent, Tuning};
+use strait_core::layout::RingPart;
 use strait_core::lmt::{Refused, Transfer};
 use strait_core::matching::{ANY_SOURCE, ANY_TAG, Pattern};
 use strait_core::memory::Memory;
@@ -91,7 +92,7 @@ pub(super) fn engine(party: &Party) -> Result<(), Flaw> {
     for set in ParcelSet::ALL {
         engine.parcels_backed(party.peer(), set, true);
     }
-    engine.ring_backed(party.peer(), true);
+    RingPart::ALL.into_iter().for_each(|part| engine.ring_backed(party.peer(), part, true));
     let mut rank = BareRank { party, engine, outgoing, incoming };
     for round in 0..ROUNDS {
         for length in LENGTHS {

@@ -34,7 +34,7 @@ use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 use strait_core::layout::{
-    HUGE_PAGE, RankBlock, RankRecord, Segment, SegmentConfig, SegmentHeader, SegmentPlan,
+    HUGE_PAGE, RankBlock, RankRecord, RingPart, Segment, SegmentConfig, SegmentHeader, SegmentPlan,
 };
 
 use strait_core::shm::ParcelSet;
@@ -252,14 +252,19 @@ impl SegmentMap {
         self.back_at_once(self.segment.plan().parcel_range(source, destination, set))
     }
 
-    /// Reserves the memory of the copy ring from `source` to `destination`. A second call costs a
-    /// system call and changes nothing.
+    /// Reserves the memory of a part of the copy ring from `source` to `destination`. A second call
+    /// costs a system call and changes nothing.
     ///
     /// # Errors
     ///
     /// [`SegmentError::NoMemory`]: large messages must then use the cells.
-    pub fn back_ring(&self, source: u32, destination: u32) -> Result<(), SegmentError> {
-        self.back_at_once(self.segment.plan().ring_range(source, destination))
+    pub fn back_ring(
+        &self,
+        source: u32,
+        destination: u32,
+        part: RingPart,
+    ) -> Result<(), SegmentError> {
+        self.back_at_once(self.segment.plan().ring_part(source, destination, part))
     }
 
     /// Reserves memory and maps its pages at once. Pages mapped one by one, at first touch, would

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use strait_core::buffer::Cursor;
 use strait_core::engine::{MessageId, Owner, ProgressError, Received, SendMode, Sent, StartError};
+use strait_core::layout::RingPart;
 use strait_core::matching::Pattern;
 use strait_core::memory::OutOfMemory;
 use strait_core::wire::Key;
@@ -59,9 +60,8 @@ impl ProgressContext<'_> {
             let backed = self.place.map.back_parcels(self.place.rank, destination, set).is_ok();
             self.engine.parcels_backed(destination, set, backed);
         }
-        if self.engine.wants_ring(destination, data.remaining()) {
-            let backed = self.place.map.back_ring(self.place.rank, destination).is_ok();
-            self.engine.ring_backed(destination, backed);
+        while let Some(part) = self.engine.wants_ring(destination, &data) {
+            self.back_ring(destination, part);
         }
         self.engine.time_line(destination, data.remaining(), |look| {
             let begin = Instant::now();
@@ -189,6 +189,17 @@ impl ProgressContext<'_> {
         }
     }
 
+    /// Backs a part of the copy ring to a peer. A peer that the kernel lets this rank write to can
+    /// do without most of the ring at first.
+    #[cold]
+    fn back_ring(&mut self, peer: Rank, part: RingPart) {
+        let backed = self.place.map.back_ring(self.place.rank, peer, part).is_ok();
+        self.engine.ring_backed(peer, part, backed);
+        if part == RingPart::Heads && self.resources.cma.reaches(&self.place.segment(), peer) {
+            self.engine.defer_granules(peer);
+        }
+    }
+
     /// Tells the engine the time, if it wants to know it.
     #[inline(always)]
     pub(super) fn tell_time(&mut self) {
@@ -201,7 +212,12 @@ impl ProgressContext<'_> {
     /// Moves a few pieces of large messages, so that the queues do not wait long.
     pub(super) fn move_large(&mut self) -> Result<bool, ProgressError> {
         for number in 0..JOBS_PER_PROGRESS {
-            let Some(job) = self.engine.poll_transfer()? else { return Ok(number > 0) };
+            let Some(job) = self.engine.poll_transfer()? else {
+                if let Some(peer) = self.engine.poll_ring_want() {
+                    self.back_ring(peer, RingPart::Granules);
+                }
+                return Ok(number > 0);
+            };
             let segment = self.place.segment();
             // SAFETY: the engine issued the job just now, so its memory is still claimed.
             let result = unsafe {
