@@ -110,12 +110,9 @@ impl LargePaths {
         }
     }
 
-    /// Counts a message of `length` bytes that goes by one copy because the granules have no memory
-    /// yet. Returns false if they have.
-    pub(super) const fn is_deferred(&mut self, length: usize) -> bool {
-        let Outlet::Heads { deferred: Some(deferred) } = &mut self.outlet else { return false };
-        *deferred = deferred.saturating_sub(length.saturating_add(DEFERRED_EACH));
-        true
+    /// Returns whether messages go by one copy for now, before the pair has earned more memory.
+    pub(super) const fn is_deferring(&self) -> bool {
+        matches!(self.outlet, Outlet::Heads { deferred: Some(1..) })
     }
 
     /// Leaves this rank without a copy ring to the peer.
@@ -153,8 +150,12 @@ impl LargePaths {
         self.inlet.as_mut()
     }
 
-    /// Chooses the transfer of a message of `length` bytes.
+    /// Chooses the transfer of a message of `length` bytes, which one copy can move.
     pub(super) fn choose(&mut self, length: usize) -> (Transfer, Chosen) {
+        if let Outlet::Heads { deferred: Some(deferred) } = &mut self.outlet {
+            *deferred = deferred.saturating_sub(length.saturating_add(DEFERRED_EACH));
+            return self.choice.choose_one_copy(length);
+        }
         self.choice.choose(length)
     }
 
@@ -272,12 +273,14 @@ mod tests {
             assert!(!paths.may_announce(|| false));
             let mut bytes = 0;
             while wanted(&paths, true).is_none() {
-                assert!(paths.may_announce(|| true) && paths.is_deferred(1 << 20));
+                assert!(paths.may_announce(|| true) && paths.is_deferring());
+                assert_eq!(paths.choose(1 << 20).0, Transfer::CmaShared);
                 bytes += 1 << 20;
             }
             assert!((DEFERRED / 2..=DEFERRED).contains(&bytes), "{bytes}");
             paths.ring_backed(RingPart::Granules, true, || Outlet::open(segment, 0, 1));
-            assert!(paths.may_announce(|| false) && !paths.is_deferred(1));
+            assert!(paths.may_announce(|| false) && !paths.is_deferring());
+            assert_eq!(paths.choose(1 << 20).0, Transfer::CopyRingStreamed);
         });
     }
 

@@ -4,8 +4,11 @@
 use core::ptr::NonNull;
 
 use super::packet::{Packet, PacketPayload};
+use super::peer::Peer;
+use super::peer_parcels::FIRST_MAX;
 use super::request::OutgoingMessage;
 use super::{Bypass, Engine, ProgressError, SentShort, Status, Want};
+use crate::buffer::Cursor;
 use crate::buffer::copy::copy_cached;
 use crate::memory::Memory;
 use crate::shm::ParcelSet;
@@ -15,19 +18,27 @@ use crate::wire::{Corrupt, Key, PARCEL, PIECES_MAX, PacketKind, ParcelHead, Parc
 const PIECE_LEAST: usize = 2048;
 
 impl<M: Memory + Clone> Engine<M> {
-    /// Returns parcels for which messages of `length` bytes to `destination` want memory, while no
+    /// Returns parcels for which `data`, about to be sent to `destination`, wants memory, while no
     /// answer is known yet.
     ///
-    /// Back the range that [`crate::layout::SegmentPlan::parcel_range`] returns for (this rank,
-    /// `destination`) and the set, report the result with [`Engine::parcels_backed`], and ask
-    /// again. Until then such messages take other paths.
+    /// First call [`Engine::wants_ring`]: a message too long for the first parcels wants none while
+    /// it can go by one copy. Back the range that [`crate::layout::SegmentPlan::parcel_range`]
+    /// returns for (this rank, `destination`) and the set, report the result with
+    /// [`Engine::parcels_backed`], and ask again. Until then such messages take other paths.
     #[inline]
     #[must_use]
-    pub fn wants_parcels(&self, destination: u32, length: usize) -> Option<ParcelSet> {
-        if !self.tuning.suits_parcels(length) {
-            return None;
-        }
-        self.peers.get(destination as usize)?.parcels.wants_memory(length)
+    pub fn wants_parcels(&self, destination: u32, data: &Cursor) -> Option<ParcelSet> {
+        let (length, peer) = (data.remaining(), self.peers.get(destination as usize)?);
+        let set = self.parcels_without_memory(peer, length)?;
+        let is_deferred = length > FIRST_MAX && peer.large.is_deferring() && self.is_one_copy(data);
+        (!is_deferred).then_some(set)
+    }
+
+    /// Returns the parcels that messages of `length` bytes to `peer` could use, if nobody asked for
+    /// their memory.
+    #[inline]
+    pub(super) fn parcels_without_memory(&self, peer: &Peer, length: usize) -> Option<ParcelSet> {
+        self.tuning.suits_parcels(length).then(|| peer.parcels.wants_memory(length))?
     }
 
     /// Takes the answer to [`Engine::wants_parcels`].

@@ -15,7 +15,7 @@ use crate::wire::{Corrupt, Key, PARCEL, PacketKind, ParcelHead, ParcelRun, Seque
 const LOOKS_AT_PIECE: u32 = 1000;
 
 /// Longest message, in bytes, that fits what a rank has of the first set at the start.
-const FIRST_MAX: usize = (FIRST_PARCELS / 2) as usize * PARCEL;
+pub(super) const FIRST_MAX: usize = (FIRST_PARCELS / 2) as usize * PARCEL;
 
 /// This rank's view of the parcels of a pair.
 #[derive(Debug)]

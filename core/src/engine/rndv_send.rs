@@ -79,9 +79,6 @@ impl<M: Memory + Clone> Engine<M> {
         }
         let large = &mut self.peers[destination as usize].large;
         let (transfer, course) = match ways.place {
-            WireAddress::Private(_) if large.is_deferred(data.remaining()) => {
-                (Transfer::CmaShared, Course::Given)
-            }
             WireAddress::Private(_) => {
                 let (transfer, chosen) = large.choose(data.remaining());
                 (transfer, Course::Chosen(chosen))

@@ -56,12 +56,12 @@ impl ProgressContext<'_> {
         if self.engine.may_be_asked(destination, key, data.remaining()) {
             self.progress_first();
         }
-        while let Some(set) = self.engine.wants_parcels(destination, data.remaining()) {
-            let backed = self.place.map.back_parcels(self.place.rank, destination, set).is_ok();
-            self.engine.parcels_backed(destination, set, backed);
-        }
         while let Some(part) = self.engine.wants_ring(destination, &data) {
             self.back_ring(destination, part);
+        }
+        while let Some(set) = self.engine.wants_parcels(destination, &data) {
+            let backed = self.place.map.back_parcels(self.place.rank, destination, set).is_ok();
+            self.engine.parcels_backed(destination, set, backed);
         }
         self.engine.time_line(destination, data.remaining(), |look| {
             let begin = Instant::now();
