@@ -17,6 +17,7 @@ use super::state::{self, Entered, Front};
 use super::{errors, helper};
 use crate::abi::{self, Handle};
 
+mod any_short;
 mod array;
 mod several;
 mod special;
@@ -175,8 +176,8 @@ unsafe fn end_soon(place: HandlePtr, slot: u32, status: Pointer) -> bool {
     true
 }
 
-/// Tests a request of ours by a short way, which takes only messages in lines. Returns whether it
-/// has ended, or `None` if that needs the longer way.
+/// Tests a request of ours by a short way, without the lock of the world. Returns whether it has
+/// ended, or `None` if that needs the longer way.
 ///
 /// # Safety
 ///
@@ -187,7 +188,7 @@ unsafe fn test_at_once(place: HandlePtr, slot: u32, status: Pointer) -> Option<b
     let test = || front.requests.end_by(slot, |request| front.world.test_in_lines(request));
     let mut ended = test();
     if matches!(ended, ShortEnd::Pending) {
-        if !front.poll_lines_in_test() {
+        if !front.poll_in_short_test() {
             return None;
         }
         ended = test();

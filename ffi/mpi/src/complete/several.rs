@@ -9,6 +9,7 @@ use super::super::host::{self, HandlePtr, Ints, Pointer};
 use super::super::request_view::RequestView;
 use super::super::requests::DONE;
 use super::super::state::{self, Front};
+use super::any_short::{ShortLook, end_any_short};
 use super::array::{Owners, RequestArray};
 use super::{
     EndedRequest, count_host_end, end, end_done, end_soon, status_at, turn_ours, wait_for,
@@ -235,6 +236,13 @@ unsafe extern "C" fn MPI_Testall(
             turn_ours();
             return host::Testall(n, requests, flag, statuses);
         }
+        if array.count == 1 {
+            let look = end_any_short(array, status_at(statuses, 0));
+            if !matches!(look, ShortLook::Other) {
+                flag.write(matches!(look, ShortLook::Ended(_)).into());
+                return 0;
+            }
+        }
         if !all_over(array) {
             turn();
             if !all_over(array) {
@@ -315,6 +323,16 @@ unsafe extern "C" fn MPI_Testany(
         if array.owners() == Owners::Hosts {
             turn_ours();
             return host::Testany(n, requests, index, flag, status);
+        }
+        let at_once = match end_any_short(array, status) {
+            ShortLook::Ended(number) => Some((number as c_int, 1)),
+            ShortLook::Pending => Some((abi::UNDEFINED, 0)),
+            ShortLook::Other => None,
+        };
+        if let Some((number, has_ended)) = at_once {
+            index.write(number);
+            flag.write(has_ended);
+            return 0;
         }
         let mut found = find_any(array, status);
         if matches!(found, FoundRequest::AllPending) {

@@ -1,0 +1,63 @@
+//! A short way to test an array of requests, without the lock of the world.
+
+use strait::raw::RawRequests as _;
+
+use super::super::host::Pointer;
+use super::super::requests::ShortEnd;
+use super::array::RequestArray;
+use super::{alone, write_ended};
+use crate::abi;
+
+/// What a short look at an array found.
+pub(super) enum ShortLook {
+    /// The request with this number has ended. Its status is written.
+    Ended(usize),
+    /// Requests are pending, and none is over.
+    Pending,
+    /// The array needs the longer way.
+    Other,
+}
+
+/// Ends the first request of the array that is over, if all are ours and simple.
+///
+/// # Safety
+///
+/// The program passes an array of that many requests and the place of a status.
+pub(super) unsafe fn end_any_short(array: RequestArray, status: Pointer) -> ShortLook {
+    // SAFETY: the caller guarantees it (contract of `end_any_short`).
+    let look = || unsafe { look_short(array, status) };
+    let Some(front) = alone() else { return ShortLook::Other };
+    match look() {
+        ShortLook::Pending if front.poll_in_short_test() => look(),
+        ShortLook::Pending => ShortLook::Other,
+        found => found,
+    }
+}
+
+/// Makes no progress.
+///
+/// # Safety
+///
+/// The contract of [`end_any_short`] holds.
+unsafe fn look_short(array: RequestArray, status: Pointer) -> ShortLook {
+    let Some(front) = alone() else { return ShortLook::Other };
+    let mut found = ShortLook::Other;
+    for (number, place) in array.places() {
+        // SAFETY: the caller guarantees it (contract of `look_short`).
+        let handle = unsafe { *place };
+        if handle == abi::request_null() {
+            continue;
+        }
+        let Some(slot) = abi::request_slot(handle) else { return ShortLook::Other };
+        match front.requests.end_by(slot, |request| front.world.test_in_lines(request)) {
+            ShortEnd::Ended(message) => {
+                // SAFETY: as above.
+                unsafe { write_ended(place, status, message) };
+                return ShortLook::Ended(number);
+            }
+            ShortEnd::Pending => found = ShortLook::Pending,
+            ShortEnd::Other => return ShortLook::Other,
+        }
+    }
+    found
+}
