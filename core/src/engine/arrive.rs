@@ -304,7 +304,7 @@ impl<M: Memory + Clone> Engine<M> {
             (Ok(message), None) => Ok(ArrivalTarget::Message(message)),
             (Err(error), owned) => {
                 if let Some(owned) = owned {
-                    self.release(owned);
+                    self.buffers.put_back(owned);
                 }
                 Err(error)
             }

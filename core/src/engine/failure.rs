@@ -170,7 +170,7 @@ impl<M: Memory + Clone> Engine<M> {
             self.take_unexpected(number);
         }
         if let UnexpectedData::Here(Some(owned)) = message.body {
-            self.release(owned);
+            self.buffers.put_back(owned);
         }
     }
 

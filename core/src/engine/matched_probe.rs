@@ -49,7 +49,7 @@ impl<M: Memory + Clone> Engine<M> {
         let number = match self.unexpected.insert_matched(message) {
             Ok(number) => number,
             Err(error) => {
-                owned.into_iter().for_each(|owned| self.release(owned));
+                owned.into_iter().for_each(|owned| self.buffers.put_back(owned));
                 return Err(error);
             }
         };

@@ -1,6 +1,6 @@
 //! Unexpected messages.
 
-use super::request::OwnedBuffer;
+use super::message_buffers::OwnedBuffer;
 use crate::hca::RemoteAddress;
 use crate::lmt::SendCookie;
 use crate::matching::Envelope;

@@ -173,6 +173,7 @@ mod line_room;
 mod lines;
 mod matched_probe;
 mod message;
+mod message_buffers;
 mod negotiation;
 mod network;
 mod observed;
@@ -239,6 +240,7 @@ use crate::matching::PostedQueue;
 use crate::memory::{Memory, OutOfMemory};
 use early_look::EarlyLook;
 use inbox::Inbox;
+use message_buffers::MessageBuffers;
 use negotiation::Negotiation;
 use network::Network;
 use observed::Observed;
@@ -271,7 +273,7 @@ pub struct Engine<M: Memory + Clone> {
     /// Whether a receive from any source took from the queue first, and may not do so next time.
     queue_is_next: bool,
     any_gone: bool,
-    memory: M,
+    buffers: MessageBuffers<M>,
     observed: Observed,
 }
 
@@ -333,7 +335,7 @@ impl<M: Memory + Clone> Engine<M> {
             segment,
             rank,
             tuning: tuning.within_limits(),
-            memory,
+            buffers: MessageBuffers::new(memory),
         })
     }
 
@@ -482,6 +484,6 @@ impl<M: Memory + Clone> Drop for Engine<M> {
             .chain(self.unexpected.buffers())
             .chain(self.transfers.buffers())
             .chain(self.network.buffers());
-        all.for_each(|owned| self.release(owned));
+        all.for_each(|owned| self.buffers.put_back(owned));
     }
 }

@@ -1,6 +1,6 @@
 //! Large messages on their way out.
 
-use super::request::OwnedBuffer;
+use super::message_buffers::OwnedBuffer;
 use crate::lmt::{Chosen, LmtSender};
 
 /// An announced message, and the request that waits for its end.

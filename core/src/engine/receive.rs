@@ -4,9 +4,10 @@ use core::ptr::NonNull;
 
 use super::Received;
 use super::message::{UnexpectedData, UnexpectedMessage};
+use super::message_buffers::OwnedBuffer;
 use super::peer::Peer;
 use super::reassembly::ArrivalTarget;
-use super::request::{OwnedBuffer, RequestState};
+use super::request::RequestState;
 use super::started::outcome;
 use super::{Engine, Fault, Outcome, Owner, RequestId, StartError, Status, StillClaimed};
 use crate::buffer::Cursor;
@@ -267,7 +268,7 @@ impl<M: Memory + Clone> Engine<M> {
         if let Some(owned) = payload {
             // SAFETY: the message's own memory holds `arrived` bytes and is no user buffer.
             unsafe { buffer.scatter(owned.base, message.arrived) };
-            self.release(owned);
+            self.buffers.put_back(owned);
         }
     }
 

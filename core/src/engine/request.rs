@@ -1,10 +1,9 @@
 //! Operations that could not end at once, and the outcomes of operations.
 
-use core::alloc::Layout;
 use core::fmt;
-use core::ptr::NonNull;
 
 use super::FailureCause;
+use super::message_buffers::OwnedBuffer;
 use super::rtrs::PostedRtr;
 use crate::buffer::Cursor;
 use crate::memory::OutOfMemory;
@@ -335,20 +334,4 @@ pub(super) enum RequestState {
     Calling { call: u32 },
     /// Over; kept until its outcome is asked for.
     Done(Outcome),
-}
-
-/// Memory that the engine owns, from [`crate::memory::Memory`].
-#[derive(Clone, Copy, Debug)]
-pub(super) struct OwnedBuffer {
-    pub(super) base: NonNull<u8>,
-    pub(super) length: usize,
-}
-
-impl OwnedBuffer {
-    /// Returns the layout with which `length` bytes are allocated and released. It is aligned to
-    /// cache lines, so that copies run at full speed.
-    pub(super) fn layout(length: usize) -> Result<Layout, OutOfMemory> {
-        Layout::from_size_align(length, crate::sync::CACHE_LINE)
-            .map_err(|_| OutOfMemory { bytes: length })
-    }
 }

@@ -2,7 +2,7 @@
 
 use super::copy_ring::RingMessage;
 use super::outbound::{Course, Outbound, Timing};
-use super::request::{OwnedBuffer, Pushed};
+use super::request::Pushed;
 use super::{Engine, Outcome, ProgressError, SendMode, StillClaimed};
 use crate::buffer::{Cursor, Part};
 use crate::layout::{Count, EventKind};
@@ -213,7 +213,7 @@ impl<M: Memory + Clone> Engine<M> {
             self.requests.finish(id, outcome);
         }
         if let Some(owned) = outbound.owned {
-            self.release(owned);
+            self.buffers.put_back(owned);
         }
     }
 
@@ -242,16 +242,14 @@ impl<M: Memory + Clone> Engine<M> {
             return Err(StillClaimed::Moving { peer });
         }
         let (from, length) = outbound.half.rest(descriptor);
-        let size = length.max(1);
-        let base =
-            self.memory.allocate(OwnedBuffer::layout(size)?).ok_or(OutOfMemory { bytes: size })?;
+        let copy = self.buffers.take(length)?;
         // SAFETY: the buffer is still claimed (contract of `isend`). The copy has room for the rest
         // of the message and lives until the transfer ends.
         unsafe {
-            outbound.half.data(from).gather(base, length);
-            outbound.half.move_to(Cursor::contiguous(Part { base, length }), from);
+            outbound.half.data(from).gather(copy.base, length);
+            outbound.half.move_to(Cursor::contiguous(Part { base: copy.base, length }), from);
         }
-        outbound.owned = Some(OwnedBuffer { base, length: size });
+        outbound.owned = Some(copy);
         outbound.request = None;
         Ok(())
     }

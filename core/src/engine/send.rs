@@ -4,7 +4,8 @@
 use super::Sent;
 use core::ptr::NonNull;
 
-use super::request::{OutgoingMessage, OwnedBuffer, Pushed, RequestState, SendStage};
+use super::message_buffers::OwnedBuffer;
+use super::request::{OutgoingMessage, Pushed, RequestState, SendStage};
 use super::{Engine, Outcome, Owner, RequestId, SendMode, StartError, Status, StillClaimed};
 use crate::buffer::Cursor;
 use crate::layout::{Count, EventKind};
@@ -135,22 +136,19 @@ impl<M: Memory + Clone> Engine<M> {
         if let Some(peer) = self.holder_of_send(id) {
             return Err(StillClaimed::Moving { peer });
         }
-        let length = message.left().max(1);
-        let base = self
-            .memory
-            .allocate(OwnedBuffer::layout(length)?)
-            .ok_or(OutOfMemory { bytes: length })?;
+        let copy = self.buffers.take(message.left())?;
         // SAFETY: the buffer is still claimed (contract of `isend`). The copy has room for the rest
         // of the message and lives until the request ends.
         unsafe {
-            message.data.gather(base, message.left());
-            message.data = Cursor::contiguous(crate::buffer::Part { base, length: message.left() });
+            message.data.gather(copy.base, message.left());
+            let part = crate::buffer::Part { base: copy.base, length: message.left() };
+            message.data = Cursor::contiguous(part);
         }
         if let Some(RequestState::Sending { message: kept, detached, .. }) =
             self.requests.get_mut(id)
         {
             *kept = message;
-            *detached = Some(OwnedBuffer { base, length });
+            *detached = Some(copy);
         }
         Ok(())
     }
@@ -216,7 +214,7 @@ impl<M: Memory + Clone> Engine<M> {
         match self.requests.get(id) {
             Some(RequestState::Sending { detached: Some(owned), .. }) => {
                 self.requests.remove(id);
-                self.release(owned);
+                self.buffers.put_back(owned);
             }
             _ => self.requests.finish(id, outcome),
         }
@@ -241,21 +239,9 @@ impl<M: Memory + Clone> Engine<M> {
         }
     }
 
-    /// Allocates memory for `length` bytes of a message. Returns `None` for an empty one.
+    /// Returns memory for `length` bytes of a message, or `None` for an empty one.
     pub(super) fn own(&self, length: usize) -> Result<Option<OwnedBuffer>, OutOfMemory> {
-        if length == 0 {
-            return Ok(None);
-        }
-        let base = self.memory.allocate(OwnedBuffer::layout(length)?);
-        Ok(Some(OwnedBuffer { base: base.ok_or(OutOfMemory { bytes: length })?, length }))
-    }
-
-    pub(super) fn release(&self, owned: OwnedBuffer) {
-        if let Ok(layout) = OwnedBuffer::layout(owned.length) {
-            // SAFETY: the memory was allocated with this very layout, and its only user is done
-            // with it.
-            unsafe { self.memory.release(owned.base, layout) };
-        }
+        if length == 0 { Ok(None) } else { self.buffers.take(length).map(Some) }
     }
 
     fn wait_for_cells(

@@ -56,7 +56,7 @@ impl<M: Memory + Clone> Engine<M> {
     ///
     /// `[SpecRndv09]` §3.6, static adaptation.
     pub fn record_profile(&mut self) {
-        self.negotiation.record_profile(&self.memory);
+        self.negotiation.record_profile(self.buffers.memory());
     }
 
     /// Returns the profile of this run so far, in no order. It is empty unless it is recorded.

@@ -2,8 +2,8 @@
 
 use super::descriptors::Descriptors;
 use super::inbound::Inbound;
+use super::message_buffers::OwnedBuffer;
 use super::outbound::Outbound;
-use super::request::OwnedBuffer;
 use crate::layout::Segment;
 use crate::lmt::{CopyJob, Home};
 use crate::memory::{Memory, OutOfMemory, Slab};

@@ -2,7 +2,7 @@
 
 use super::budget::{Notice, Share, UnexpectedBudget, UnexpectedUsage};
 use super::message::{DeferredSend, MatchState, UnexpectedData, UnexpectedMessage};
-use super::request::OwnedBuffer;
+use super::message_buffers::OwnedBuffer;
 use crate::buffer::Part;
 use crate::matching::{Envelope, Found, Pattern, UnexpectedQueue};
 use crate::memory::{Memory, OutOfMemory, Slab};

@@ -46,7 +46,7 @@ impl<M: Memory + Clone> Engine<M> {
         self.uninvite_all(peer, fault, channel);
         stream.outgoing.drop_words(&mut self.network.controls);
         if let Some(scrap) = stream.incoming.scrap() {
-            self.release(scrap);
+            self.buffers.put_back(scrap);
         }
         self.end_operations(peer, how);
     }

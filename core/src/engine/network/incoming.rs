@@ -8,7 +8,7 @@ use crate::engine::Engine;
 use crate::engine::message::{DeferredSend, UnexpectedData};
 use crate::engine::packet::{Packet, PacketPayload};
 use crate::engine::reassembly::ArrivalTarget;
-use crate::engine::request::{OwnedBuffer, RequestState};
+use crate::engine::request::RequestState;
 use crate::engine::started::outcome;
 use crate::matching::Envelope;
 use crate::memory::{Memory, OutOfMemory};
@@ -182,9 +182,7 @@ impl<M: Memory + Clone> Engine<M> {
         let nowhere = Part { base: NonNull::dangling(), length: 0 };
         let Some(stream) = self.network.streams.get_mut(number) else { return Ok(nowhere) };
         if !stream.incoming.has_scrap() {
-            let base = self.memory.allocate(OwnedBuffer::layout(SCRAP)?);
-            let base = base.ok_or(OutOfMemory { bytes: SCRAP })?;
-            stream.incoming.lend_scrap(OwnedBuffer { base, length: SCRAP });
+            stream.incoming.lend_scrap(self.buffers.take(SCRAP)?);
         }
         Ok(stream.incoming.place_of_scrap(left).unwrap_or(nowhere))
     }
@@ -230,7 +228,7 @@ impl<M: Memory + Clone> Engine<M> {
             let (place, from) = ((&self.segment, self.rank), (source, tag));
             *request = RequestState::Done(outcome(place, from, message.total, capacity));
         }
-        self.release(owned);
+        self.buffers.put_back(owned);
     }
 }
 

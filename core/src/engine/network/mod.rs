@@ -39,7 +39,7 @@ mod write;
 pub use channel::{Begun, Broken, Channel, ChannelProgress, Direct};
 pub(super) use write::There;
 
-use super::request::OwnedBuffer;
+use super::message_buffers::OwnedBuffer;
 use super::{Engine, Gone, ProgressError};
 use crate::layout::Wait;
 use crate::memory::{Memory, OutOfMemory, Pinned, Slab};

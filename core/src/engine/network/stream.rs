@@ -5,7 +5,7 @@ use core::ptr::NonNull;
 use super::{ChannelProgress, Controls, Deaths};
 use crate::buffer::Part;
 use crate::engine::Gone;
-use crate::engine::request::OwnedBuffer;
+use crate::engine::message_buffers::OwnedBuffer;
 use crate::engine::wait_list::WaitList;
 use crate::memory::Memory;
 use crate::wire::{Corrupt, Offer, StreamHead};
