@@ -102,6 +102,7 @@ fn open(mut world: World, private: Handle) {
         messages: Default::default(),
         host_open: Default::default(),
         tests: Default::default(),
+        is_host_due: Default::default(),
         standing: standing_receive(private).into(),
         private,
         codes: Default::default(),

@@ -336,10 +336,10 @@ unsafe extern "C" fn MPI_Test(request: HandlePtr, flag: Ints, status: Pointer) -
     }
 }
 
-/// Lets the host progress in a test that found nothing, if an operation of its is open.
+/// Lets the host progress in a test that found nothing, as [`Front::poll_host_in_test`] does.
 pub(crate) fn turn_host(front: Entered, has_found: bool) {
-    if !has_found && front.host_open.get() > 0 {
-        front.poll_host();
+    if !has_found {
+        front.poll_host_in_test();
     }
 }
 

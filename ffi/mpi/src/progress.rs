@@ -17,8 +17,14 @@ const OFTEN: u32 = 8;
 const SELDOM: u32 = 64;
 const SELDOM_LATER: u32 = 4;
 
-/// Number of tests between two that do more than to take what lies in lines.
-const TESTS_PER_POLL: u32 = 16;
+/// What a test counts that found nothing in lines. One that found something counts 1.
+const IN_VAIN: u32 = 64;
+
+/// The count of tests between two that do more than to take what lies in lines.
+const TESTS_PER_POLL: u32 = 16 * IN_VAIN;
+
+/// The count between two that let the host progress although none of its operations is open.
+const TESTS_PER_HOST_POLL: u32 = 4 * TESTS_PER_POLL;
 
 /// Number of looks from which on a wait is long.
 const LONG: u32 = 2000;
@@ -51,24 +57,33 @@ impl Front {
     /// Makes progress in a short test that found nothing. Returns false if the test has to take the
     /// longer way, which finds operations that failed and lets the host progress: now and then.
     pub(crate) fn poll_in_short_test(&self) -> bool {
-        let is_due = || self.tests.get().is_multiple_of(SELDOM);
         // The longer way meets the same error, and reports it.
-        self.poll_lines_in_test() || !is_due() && self.poll().is_ok()
+        self.poll_lines_in_test() || !self.is_host_due.get() && self.poll().is_ok()
     }
 
     /// Takes what lies in lines. Returns false if there is more to do, or may be: then `poll` is
     /// due.
+    ///
+    /// While messages keep coming in lines it seldom is: `poll` takes all that have come, also
+    /// those without a receive yet, and copies them once more.
     #[inline]
     fn poll_lines_in_test(&self) -> bool {
-        let tests = self.tests.get().wrapping_add(1);
-        self.tests.set(tests);
-        !tests.is_multiple_of(TESTS_PER_POLL) && self.world.progress_in_lines()
+        let tests = self.tests.get();
+        let due = (tests + 1).next_multiple_of(TESTS_PER_POLL);
+        if tests + IN_VAIN >= due {
+            self.tests.set(due % TESTS_PER_HOST_POLL);
+            self.is_host_due.set(self.is_host_due.get() || due == TESTS_PER_HOST_POLL);
+            return false;
+        }
+        let came = self.world.progress_in_lines();
+        self.tests.set(tests + if came == Some(true) { 1 } else { IN_VAIN });
+        came.is_some()
     }
 
     /// Lets the host progress in a test that found nothing, if an operation of its is open, and
     /// seldom otherwise.
     pub(crate) fn poll_host_in_test(&self) {
-        if self.host_open.get() > 0 || self.tests.get().is_multiple_of(SELDOM) {
+        if self.is_host_due.take() || self.host_open.get() > 0 {
             self.poll_host();
         }
     }

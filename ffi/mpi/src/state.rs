@@ -21,8 +21,10 @@ pub(crate) struct Front {
     pub(crate) messages: MessageTable,
     /// Number of the host's operations that are known to be open.
     pub(crate) host_open: Cell<u32>,
-    /// Number of tests that have made progress.
+    /// The count of tests since the last that let the host progress.
     pub(crate) tests: Cell<u32>,
+    /// Whether the next test is to let the host progress.
+    pub(crate) is_host_due: Cell<bool>,
     /// A receive of the host's that is never matched: to ask for its status makes the host
     /// progress.
     pub(crate) standing: Cell<Handle>,

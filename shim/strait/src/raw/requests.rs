@@ -44,9 +44,9 @@ pub trait RawRequests: sealed::Sealed {
     /// Ends a request and returns its status as [`RawRequests::take_status`] does.
     fn test_in_lines(&self, request: RequestId) -> Option<Status>;
 
-    /// Takes messages from lines. Returns false if there is more to do, which
-    /// [`crate::Endpoint::progress`] does.
-    fn progress_in_lines(&self) -> bool;
+    /// Takes messages from lines, and returns whether there were any. `None` if there is more to do,
+    /// which [`crate::Endpoint::progress`] does.
+    fn progress_in_lines(&self) -> Option<bool>;
 
     /// Ends the claims of all operations of this trait's and [`super::RawEndpoint`]'s that are not
     /// over, and forgets their requests.
@@ -104,17 +104,14 @@ impl RawRequests for World {
     }
 
     #[inline]
-    fn progress_in_lines(&self) -> bool {
+    fn progress_in_lines(&self) -> Option<bool> {
         let engine = self.engine();
         let has_more = engine.has_thread()
             || engine.is_transferring()
             || self.needs_rounds()
             || engine.has_queued()
             || engine.has_work_outside_lines();
-        if !has_more {
-            engine.serve_lines();
-        }
-        !has_more
+        (!has_more).then(|| engine.serve_lines())
     }
 
     fn settle_requests(&self) {
