@@ -54,6 +54,8 @@ pub struct Engines {
     buffers: Vec<Guarded>,
     /// The start of the next buffer in a heap.
     heap_used: usize,
+    /// Whether the first large messages go by one copy, before the rings have memory.
+    defers_rings: bool,
     /// Their segment.
     pub arena: Arena,
 }
@@ -68,6 +70,18 @@ impl Engines {
     /// Creates engines with other settings.
     #[must_use]
     pub fn tuned(config: SegmentConfig, tuning: Tuning) -> Self {
+        Self::with_parts(config, tuning, &RingPart::ALL)
+    }
+
+    /// Creates engines that send the first large messages by one copy, before the rings have
+    /// memory.
+    #[must_use]
+    pub fn deferring(config: SegmentConfig, tuning: Tuning) -> Self {
+        Self { defers_rings: true, ..Self::with_parts(config, tuning, &[]) }
+    }
+
+    /// Creates engines with memory for these parts of their rings.
+    fn with_parts(config: SegmentConfig, tuning: Tuning, parts: &[RingPart]) -> Self {
         let (arena, ledger) = (Arena::new(config), Ledger::default());
         let engine = |rank| {
             let mut engine = arena.engine_with(rank, &ledger, tuning);
@@ -75,12 +89,12 @@ impl Engines {
                 for set in ParcelSet::ALL {
                     engine.parcels_backed(peer, set, true);
                 }
-                RingPart::ALL.into_iter().for_each(|part| engine.ring_backed(peer, part, true));
+                parts.iter().for_each(|part| engine.ring_backed(peer, *part, true));
             }
             engine
         };
         let engines = (0..config.ranks).map(engine).collect();
-        Self { engines, buffers: Vec::new(), heap_used: 0, arena }
+        Self { engines, buffers: Vec::new(), heap_used: 0, defers_rings: false, arena }
     }
 
     /// Returns a buffer that lives as long as the job.
@@ -113,6 +127,9 @@ impl Engines {
     pub fn send_from(&mut self, from: usize, to: u32, tag: u32, data: Cursor) -> Option<RequestId> {
         while let Some(part) = self.engines[from].wants_ring(to, &data) {
             self.engines[from].ring_backed(to, part, true);
+            if self.defers_rings && part == RingPart::Heads {
+                self.engines[from].defer_granules(to);
+            }
         }
         // SAFETY: the buffer outlives the engine.
         let sent = unsafe { self.engines[from].isend(to, Key::new(0, tag), data, Owner(1)) };
@@ -208,6 +225,14 @@ impl Engines {
             }
         });
         self.engines[rank].transfer_done(&job, result).expect("the result of a job");
+        true
+    }
+
+    /// Answers a message of `rank` that cannot go on without its ring, if there is one. Returns
+    /// whether there was.
+    pub fn answer_ring_want(&mut self, rank: usize, backed: bool) -> bool {
+        let Some(peer) = self.engines[rank].poll_ring_want() else { return false };
+        self.engines[rank].ring_backed(peer, RingPart::Granules, backed);
         true
     }
 

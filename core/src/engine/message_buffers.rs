@@ -24,7 +24,7 @@ const LEAST: usize = crate::sync::CACHE_LINE;
 const CLASSES: usize = 9;
 
 /// Bytes that a class keeps at most.
-const KEPT: usize = 32 << 10;
+const KEPT: usize = 128 << 10;
 
 /// The spare buffers of one size. Each begins with the address of the next.
 #[derive(Debug, Default)]
@@ -156,7 +156,7 @@ mod tests {
     fn what_is_kept_is_bounded_and_long_buffers_are_not() {
         let buffers = MessageBuffers::new(Counted::default());
         for length in [1, LEAST, 4096, size_of_class(CLASSES - 1), 1 << 20] {
-            let all: [OwnedBuffer; 40] = core::array::from_fn(|_| buffers.take(length).unwrap());
+            let all: [OwnedBuffer; 200] = core::array::from_fn(|_| buffers.take(length).unwrap());
             all.into_iter().for_each(|owned| buffers.put_back(owned));
         }
         for (class, spare) in buffers.spare.iter().enumerate() {

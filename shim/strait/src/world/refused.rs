@@ -13,14 +13,17 @@ fn payload(seed: usize) -> Vec<u8> {
     (0..LENGTH).map(|at| (at * 31 + at / 251 + seed) as u8).collect()
 }
 
-/// Creates two ranks that move large messages with one copy as long as they can.
-fn pair() -> Vec<World> {
+/// Creates two ranks that move large messages with one copy as long as they can. By
+/// [`Transfer::Auto`] they have no memory for the ring at first.
+fn pair(transfer: Transfer) -> Vec<World> {
     let worlds = World::in_process(2).unwrap();
     for world in &worlds {
-        world.retune(Tuning { transfer: Transfer::CmaShared, ..world.tuning() });
+        world.retune(Tuning { transfer, ..world.tuning() });
     }
     worlds
 }
+
+const BOTH: [Transfer; 2] = [Transfer::CmaShared, Transfer::Auto];
 
 /// Sends from rank 0 to rank 1. One thread drives both ranks in turn.
 fn exchange(worlds: &[World], seed: usize, receiver_first: bool) {
@@ -43,8 +46,8 @@ fn exchange(worlds: &[World], seed: usize, receiver_first: bool) {
 }
 
 /// Runs two ranks, each of which the kernel refuses after so many copy jobs.
-fn refused_after(reads: Option<u32>, writes: Option<u32>) {
-    let worlds = pair();
+fn refused_after(transfer: Transfer, reads: Option<u32>, writes: Option<u32>) {
+    let worlds = pair(transfer);
     worlds[1].lock_progress().cma().refuse_after = reads;
     worlds[0].lock_progress().cma().refuse_after = writes;
     for seed in 0..3 {
@@ -55,16 +58,18 @@ fn refused_after(reads: Option<u32>, writes: Option<u32>) {
 #[test]
 fn a_message_arrives_whole_whichever_side_is_refused() {
     let moments = [None, Some(0), Some(1), Some(2), Some(5)];
-    for reads in moments {
-        for writes in moments {
-            refused_after(reads, writes);
+    for transfer in BOTH {
+        for reads in moments {
+            for writes in moments {
+                refused_after(transfer, reads, writes);
+            }
         }
     }
 }
 
 #[test]
 fn after_a_refusal_later_messages_do_not_try_again() {
-    let worlds = pair();
+    let worlds = pair(Transfer::CmaShared);
     for world in &worlds {
         world.lock_progress().cma().refuse_after = Some(0);
     }
@@ -86,7 +91,11 @@ fn after_a_refusal_later_messages_do_not_try_again() {
 
 #[test]
 fn a_dropped_send_arrives_although_everything_is_refused() {
-    let worlds = pair();
+    BOTH.into_iter().for_each(drop_a_refused_send);
+}
+
+fn drop_a_refused_send(transfer: Transfer) {
+    let worlds = pair(transfer);
     for world in &worlds {
         world.lock_progress().cma().refuse_after = Some(1);
     }
@@ -109,7 +118,7 @@ fn a_dropped_send_arrives_although_everything_is_refused() {
 
 #[test]
 fn the_witness_of_another_rank_is_not_believed() {
-    let worlds = pair();
+    let worlds = pair(Transfer::CmaShared);
     let segment = worlds[0].segment();
     let [ours, theirs] = [0, 1].map(|rank| &segment.rank_block(rank).liveness);
     assert!(find(theirs, 1).is_some());
