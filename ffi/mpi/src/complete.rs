@@ -11,6 +11,7 @@ use strait::raw::{RawRequests as _, ShortName};
 
 use super::host::{self, HandlePtr, Ints, Pointer};
 use super::operation::Finished;
+use super::progress::ShortPoll;
 use super::request_view::RequestView;
 use super::requests::{DONE, ReceivedMessage, ShortEnd};
 use super::state::{self, Entered, Front};
@@ -188,10 +189,11 @@ unsafe fn test_at_once(place: HandlePtr, slot: u32, status: Pointer) -> Option<b
     let test = || front.requests.end_by(slot, |request| front.world.test_in_lines(request));
     let mut ended = test();
     if matches!(ended, ShortEnd::Pending) {
-        if !front.poll_in_short_test() {
-            return None;
+        match front.poll_in_short_test() {
+            ShortPoll::Nothing => {}
+            ShortPoll::Moved => ended = test(),
+            ShortPoll::Longer => return None,
         }
-        ended = test();
     }
     match ended {
         ShortEnd::Ended(message) => {

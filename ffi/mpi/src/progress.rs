@@ -32,6 +32,16 @@ const LONG: u32 = 2000;
 /// Number of looks without a result after which a wait that lets the lock go yields the processor.
 const SPIN: u32 = 500;
 
+/// What a short test does next that found nothing.
+pub(crate) enum ShortPoll {
+    /// Nothing came, so the test is over.
+    Nothing,
+    /// Something may have come.
+    Moved,
+    /// The longer way, which finds operations that failed and lets the host progress: now and then.
+    Longer,
+}
+
 impl Front {
     /// Returns whether a wait in the host has to make progress of ours meanwhile. An operation of
     /// ours is open, or a peer on another node may send: even a short message needs this process
@@ -51,33 +61,38 @@ impl Front {
     /// Makes progress in a test that found nothing. A program tests often, so most tests take only
     /// what lies in lines, if there is no more to do.
     pub(crate) fn poll_in_test(&self) -> Result<(), Error> {
-        if self.poll_lines_in_test() { Ok(()) } else { self.poll() }
+        if self.poll_lines_in_test().is_some() { Ok(()) } else { self.poll() }
     }
 
-    /// Makes progress in a short test that found nothing. Returns false if the test has to take the
-    /// longer way, which finds operations that failed and lets the host progress: now and then.
-    pub(crate) fn poll_in_short_test(&self) -> bool {
-        // The longer way meets the same error, and reports it.
-        self.poll_lines_in_test() || !self.is_host_due.get() && self.poll().is_ok()
+    /// Makes progress in a short test that found nothing.
+    #[inline]
+    pub(crate) fn poll_in_short_test(&self) -> ShortPoll {
+        match self.poll_lines_in_test() {
+            Some(false) => ShortPoll::Nothing,
+            Some(true) => ShortPoll::Moved,
+            // The longer way meets the same error, and reports it.
+            None if !self.is_host_due.get() && self.poll().is_ok() => ShortPoll::Moved,
+            None => ShortPoll::Longer,
+        }
     }
 
-    /// Takes what lies in lines. Returns false if there is more to do, or may be: then `poll` is
-    /// due.
+    /// Takes what lies in lines, and returns whether there was anything. `None` if there is more to
+    /// do, or may be: then `poll` is due.
     ///
     /// While messages keep coming in lines it seldom is: `poll` takes all that have come, also
     /// those without a receive yet, and copies them once more.
     #[inline]
-    fn poll_lines_in_test(&self) -> bool {
+    fn poll_lines_in_test(&self) -> Option<bool> {
         let tests = self.tests.get();
         let due = (tests + 1).next_multiple_of(TESTS_PER_POLL);
         if tests + IN_VAIN >= due {
             self.tests.set(due % TESTS_PER_HOST_POLL);
             self.is_host_due.set(self.is_host_due.get() || due == TESTS_PER_HOST_POLL);
-            return false;
+            return None;
         }
         let came = self.world.progress_in_lines();
         self.tests.set(tests + if came == Some(true) { 1 } else { IN_VAIN });
-        came.is_some()
+        came
     }
 
     /// Lets the host progress in a test that found nothing, if an operation of its is open, and

@@ -3,7 +3,9 @@
 use strait::raw::RawRequests as _;
 
 use super::super::host::Pointer;
+use super::super::progress::ShortPoll;
 use super::super::requests::ShortEnd;
+use super::super::state::Front;
 use super::array::RequestArray;
 use super::{alone, write_ended};
 use crate::abi;
@@ -24,12 +26,15 @@ pub(super) enum ShortLook {
 ///
 /// The program passes an array of that many requests and the place of a status.
 pub(super) unsafe fn end_any_short(array: RequestArray, status: Pointer) -> ShortLook {
-    // SAFETY: the caller guarantees it (contract of `end_any_short`).
-    let look = || unsafe { look_short(array, status) };
     let Some(front) = alone() else { return ShortLook::Other };
+    // SAFETY: the caller guarantees it (contract of `end_any_short`).
+    let look = || unsafe { look_short(front, array, status) };
     match look() {
-        ShortLook::Pending if front.poll_in_short_test() => look(),
-        ShortLook::Pending => ShortLook::Other,
+        ShortLook::Pending => match front.poll_in_short_test() {
+            ShortPoll::Nothing => ShortLook::Pending,
+            ShortPoll::Moved => look(),
+            ShortPoll::Longer => ShortLook::Other,
+        },
         found => found,
     }
 }
@@ -39,8 +44,8 @@ pub(super) unsafe fn end_any_short(array: RequestArray, status: Pointer) -> Shor
 /// # Safety
 ///
 /// The contract of [`end_any_short`] holds.
-unsafe fn look_short(array: RequestArray, status: Pointer) -> ShortLook {
-    let Some(front) = alone() else { return ShortLook::Other };
+#[inline]
+unsafe fn look_short(front: &Front, array: RequestArray, status: Pointer) -> ShortLook {
     let mut found = ShortLook::Other;
     for (number, place) in array.places() {
         // SAFETY: the caller guarantees it (contract of `look_short`).

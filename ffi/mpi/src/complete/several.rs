@@ -320,10 +320,6 @@ unsafe extern "C" fn MPI_Testany(
     let array = RequestArray::new(n, requests);
     // SAFETY: the program guarantees the contract of the function in the standard.
     unsafe {
-        if array.owners() == Owners::Hosts {
-            turn_ours();
-            return host::Testany(n, requests, index, flag, status);
-        }
         let at_once = match end_any_short(array, status) {
             ShortLook::Ended(number) => Some((number as c_int, 1)),
             ShortLook::Pending => Some((abi::UNDEFINED, 0)),
@@ -333,6 +329,10 @@ unsafe extern "C" fn MPI_Testany(
             index.write(number);
             flag.write(has_ended);
             return 0;
+        }
+        if array.owners() == Owners::Hosts {
+            turn_ours();
+            return host::Testany(n, requests, index, flag, status);
         }
         let mut found = find_any(array, status);
         if matches!(found, FoundRequest::AllPending) {
