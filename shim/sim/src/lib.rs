@@ -38,8 +38,11 @@
 pub mod barrier;
 mod block;
 mod device;
+mod driver;
 mod end;
+pub mod engines;
 mod fabric;
+mod links;
 pub mod locks;
 mod memory;
 mod mesh;

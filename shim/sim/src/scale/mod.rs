@@ -9,7 +9,6 @@
 //! Counted are the time until the last node is done, the messages, and the memory that links take
 //! on each node.
 
-mod driver;
 mod node;
 
 use core::fmt;
@@ -17,9 +16,11 @@ use core::fmt;
 use fastrand::Rng;
 use strait_core::ring::{Design, LinkConfig};
 
-use driver::Driver;
-use node::{Node, Round};
+use node::Node;
+pub(crate) use node::Round;
 
+use crate::driver::Driver;
+use crate::links::NodeLinks;
 use crate::{Model, SimFabric};
 
 /// Bytes of a short message.
@@ -113,7 +114,7 @@ pub fn play(scenario: Scenario, nodes: u32) -> ScaleCosts {
     let mut rounds = rounds(scenario, nodes);
     let all = (0..nodes).map(|rank| {
         let rounds = core::mem::take(&mut rounds[rank as usize]);
-        Node::new(fabric.device(rank), rank, PLAYED, rounds)
+        Node::new(NodeLinks::new(fabric.device(rank), rank, PLAYED), rounds)
     });
     let all: Vec<Node> = all.collect();
     let mut driver = Driver::new(fabric, all);

@@ -1,0 +1,60 @@
+//! A node's links as the channel of its engine.
+
+use strait_core::buffer::Part;
+use strait_core::engine::{Begun, Broken, Channel, ChannelProgress, Direct};
+use strait_core::hca::{Access, Hca as _, Region};
+
+use crate::links::NodeLinks;
+
+/// The answer of a link that is not connected yet.
+const NOT_YET: ChannelProgress = ChannelProgress { bytes: 0, holds: false };
+
+impl Channel for NodeLinks {
+    unsafe fn put(&mut self, peer: u32, from: &[Part]) -> Result<ChannelProgress, Broken> {
+        self.meet(peer);
+        let Some((side, device)) = self.ready(peer) else { return Ok(NOT_YET) };
+        let link = &mut side.link;
+        // SAFETY: the caller guarantees that the parts are valid as long as `Link::put` needs them
+        // (contract of `put`).
+        let bytes = unsafe { link.put(device, from) }.map_err(|error| Broken(error.sign()))?;
+        Ok(ChannelProgress { bytes, holds: link.holds_put() })
+    }
+
+    unsafe fn get(&mut self, peer: u32, into: &[Part]) -> Result<ChannelProgress, Broken> {
+        let Some((side, device)) = self.ready(peer) else { return Ok(NOT_YET) };
+        let link = &mut side.link;
+        // SAFETY: the caller guarantees that the parts are valid and unused as long as `Link::get`
+        // needs them (contract of `get`).
+        let bytes = unsafe { link.get(device, into) }.map_err(|error| Broken(error.sign()))?;
+        Ok(ChannelProgress { bytes, holds: link.holds_get() })
+    }
+
+    unsafe fn register(&mut self, part: Part, access: Access) -> Option<Region> {
+        // SAFETY: the caller guarantees that the part is valid until `release` (contract of
+        // `register`).
+        unsafe { self.device().register(part.base, part.length, access) }.ok()
+    }
+
+    fn release(&mut self, region: Region) {
+        self.device().deregister(region).expect("a region is given back once");
+    }
+
+    unsafe fn transfer(&mut self, peer: u32, direct: &Direct) -> Result<Option<Begun>, Broken> {
+        let Some((side, device)) = self.ready(peer) else { return Ok(None) };
+        // SAFETY: the caller guarantees that the memory is valid until the transfer is done
+        // (contract of `transfer`).
+        unsafe { side.link.transfer(device, direct) }.map_err(|error| Broken(error.sign()))
+    }
+
+    fn is_done(&self, peer: u32, number: u64) -> bool {
+        self.side(peer).is_some_and(|side| side.link.is_done(number))
+    }
+
+    fn is_linked(&self, peer: u32) -> bool {
+        Self::is_linked(self, peer)
+    }
+
+    fn close(&mut self, peer: u32) {
+        unreachable!("no node ends, so no stream to rank {peer} does");
+    }
+}
