@@ -39,6 +39,8 @@ pub(crate) struct NodeLinks {
     /// Calls and answers that leave.
     calls: Vec<LinkCall>,
     called: u64,
+    /// The peers that have called since the last [`NodeLinks::take_callers`].
+    callers: Vec<u32>,
 }
 
 impl NodeLinks {
@@ -51,6 +53,7 @@ impl NodeLinks {
             connections: BTreeMap::new(),
             calls: Vec::new(),
             called: 0,
+            callers: Vec::new(),
         }
     }
 
@@ -82,6 +85,12 @@ impl NodeLinks {
         let link = self.end(from);
         link.peer = Some(address);
         link.peer_connected |= connected;
+        self.callers.push(from);
+    }
+
+    /// Takes the peers that have called. One may be among them twice.
+    pub(crate) fn take_callers(&mut self) -> Vec<u32> {
+        core::mem::take(&mut self.callers)
     }
 
     /// Calls `peer`, if there is no link to it.

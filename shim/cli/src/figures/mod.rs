@@ -10,6 +10,7 @@ mod clock;
 mod counters;
 mod data;
 mod expect;
+mod ours;
 mod page;
 mod peers;
 mod plot;

@@ -10,6 +10,7 @@ use strait_sim::ring::{BareRequest, Rates, bare_bandwidth, crowd_by_messages, cr
 use strait_sim::scale::{self, ScaleCosts, Scenario};
 
 use super::applications::PlayedApplications;
+use super::ours;
 use super::series::Series;
 
 use LockDesign::{Event, Hybrid, Mcs, TestAndSet, Thread, TwoSided};
@@ -49,6 +50,7 @@ impl Player {
             ("SpecRndv09", "17a-4") => self.applications(PlayedApplications::waits),
             ("SpecRndv09", "17b-4") => self.applications(PlayedApplications::rtrs),
             ("Strait", "scale") => self.scale(),
+            ("Strait", "engines") => ours::engines(),
             _ => Vec::new(),
         }
     }

@@ -14,7 +14,7 @@ use strait_core::engine::{Rtrs, Tuning};
 use strait_core::ring::{Design, LinkConfig};
 use strait_core::rndv::Rendezvous;
 
-use super::node::{Call, CallTimes, EngineNode, Message};
+use super::node::{Call, CallTimes, EngineNode, Known, Message};
 use crate::driver::Driver;
 use crate::{Model, SimFabric};
 
@@ -124,9 +124,7 @@ fn run_once(
     let tuning = Tuning { rendezvous, ..Tuning::default() };
     let nodes = (0..NODES).map(|rank| {
         let program = Program::new(rank, machine, seed).of(application);
-        let mut node = EngineNode::new(&fabric, (rank, NODES), links, tuning, program);
-        (0..NODES).filter(|peer| *peer != rank).for_each(|peer| node.know(peer));
-        node
+        EngineNode::new(&fabric, (rank, NODES), links, (tuning, Known::All), program)
     });
     let nodes = nodes.collect();
     let mut driver = Driver::new(fabric, nodes);

@@ -4,14 +4,34 @@ use strait_core::buffer::Part;
 use strait_core::engine::{Begun, Broken, Channel, ChannelProgress, Direct};
 use strait_core::hca::{Access, Hca as _, Region};
 
+use super::node::place;
+use crate::SimDevice;
 use crate::links::NodeLinks;
+use crate::mesh::MeshSide;
 
 /// The answer of a link that is not connected yet.
 const NOT_YET: ChannelProgress = ChannelProgress { bytes: 0, holds: false };
 
-impl Channel for NodeLinks {
+/// The links of a node, by the engine's numbers of the ranks.
+pub(super) struct Port<'a>(pub(super) &'a mut NodeLinks);
+
+impl Port<'_> {
+    /// Returns the rank of the job that the engine knows by this number.
+    const fn rank(&self, peer: u32) -> u32 {
+        place(self.0.rank(), peer)
+    }
+
+    /// Returns the link to a peer and the device, if both ends are connected.
+    fn ready(&mut self, peer: u32) -> Option<(&mut MeshSide, &mut SimDevice)> {
+        let rank = self.rank(peer);
+        self.0.ready(rank)
+    }
+}
+
+impl Channel for Port<'_> {
     unsafe fn put(&mut self, peer: u32, from: &[Part]) -> Result<ChannelProgress, Broken> {
-        self.meet(peer);
+        let rank = self.rank(peer);
+        self.0.meet(rank);
         let Some((side, device)) = self.ready(peer) else { return Ok(NOT_YET) };
         let link = &mut side.link;
         // SAFETY: the caller guarantees that the parts are valid as long as `Link::put` needs them
@@ -32,11 +52,11 @@ impl Channel for NodeLinks {
     unsafe fn register(&mut self, part: Part, access: Access) -> Option<Region> {
         // SAFETY: the caller guarantees that the part is valid until `release` (contract of
         // `register`).
-        unsafe { self.device().register(part.base, part.length, access) }.ok()
+        unsafe { self.0.device().register(part.base, part.length, access) }.ok()
     }
 
     fn release(&mut self, region: Region) {
-        self.device().deregister(region).expect("a region is given back once");
+        self.0.device().deregister(region).expect("a region is given back once");
     }
 
     unsafe fn transfer(&mut self, peer: u32, direct: &Direct) -> Result<Option<Begun>, Broken> {
@@ -47,11 +67,11 @@ impl Channel for NodeLinks {
     }
 
     fn is_done(&self, peer: u32, number: u64) -> bool {
-        self.side(peer).is_some_and(|side| side.link.is_done(number))
+        self.0.side(self.rank(peer)).is_some_and(|side| side.link.is_done(number))
     }
 
     fn is_linked(&self, peer: u32) -> bool {
-        Self::is_linked(self, peer)
+        self.0.is_linked(self.rank(peer))
     }
 
     fn close(&mut self, peer: u32) {

@@ -9,9 +9,13 @@
 //!
 //! The time of a call is that of its polls, posts and copies. The engine's own instructions take no
 //! time.
+//!
+//! - [`run`]: the applications of a paper on four nodes.
+//! - [`jobs`]: jobs of up to 10^3 nodes.
 
 mod applications;
 mod channel;
+pub mod jobs;
 mod memory;
 mod node;
 

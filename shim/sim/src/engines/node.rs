@@ -10,7 +10,8 @@ use strait_core::matching::Pattern;
 use strait_core::ring::LinkConfig;
 use strait_core::wire::Key;
 
-use super::memory::{NodeSegment, SystemMemory};
+use super::channel::Port;
+use super::memory::{CountedMemory, NodeSegment};
 use crate::driver::DrivenNode;
 use crate::links::NodeLinks;
 use crate::{SimFabric, Step};
@@ -58,16 +59,30 @@ struct Operation {
     expected: Option<Message>,
 }
 
+/// Whether a rank has state about all others from the start, as the library's ranks have, or about
+/// those in contact alone. Times differ only by the order in which an engine visits its peers.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Known {
+    All,
+    InContact,
+}
+
+/// The engine is rank 0 of a segment of its own, in which the ranks of other nodes have no place,
+/// as those of other universes. So it takes its own number in the job for that of the job's rank 0,
+/// and the other way round: see [`EngineNode::place`].
 pub(super) struct EngineNode {
     // Before the memory to which it points.
-    engine: Engine<SystemMemory>,
+    engine: Engine<CountedMemory>,
     links: NodeLinks,
     fabric: SimFabric,
+    known: Vec<bool>,
     program: VecDeque<Call>,
     under_way: Vec<Operation>,
     /// The begin of the call that waits, if one does.
     waits_since: Option<u64>,
     times: CallTimes,
+    memory: CountedMemory,
+    sent: u64,
     _segment: NodeSegment,
 }
 
@@ -97,26 +112,40 @@ impl EngineNode {
         fabric: &SimFabric,
         (rank, ranks): (u32, u32),
         links: LinkConfig,
-        tuning: Tuning,
+        (tuning, known): (Tuning, Known),
         program: Vec<Call>,
     ) -> Self {
-        let (segment, memory) = (NodeSegment::new(ranks), SystemMemory);
-        let engine = Engine::new(memory, segment.segment(), rank, tuning);
-        Self {
+        let (segment, memory) = (NodeSegment::new(), CountedMemory::default());
+        let engine = Engine::new(memory.clone(), segment.segment(), 0, tuning);
+        let mut node = Self {
             engine: engine.expect("memory for an engine"),
             links: NodeLinks::new(fabric.device(rank), rank, links),
             fabric: fabric.clone(),
+            known: vec![false; ranks as usize],
             program: program.into(),
             under_way: Vec::new(),
             waits_since: None,
             times: CallTimes::default(),
+            memory,
+            sent: 0,
             _segment: segment,
+        };
+        if known == Known::All {
+            (0..ranks).for_each(|peer| node.know(peer));
         }
+        node
     }
 
-    /// Makes the state about `peer`, as the library does for all peers when a job starts.
-    pub(super) fn know(&mut self, peer: u32) {
-        self.engine.set_remote(peer).expect("memory");
+    /// Returns the engine's number of a rank of the job.
+    const fn place(&self, rank: u32) -> u32 {
+        place(self.links.rank(), rank)
+    }
+
+    /// Makes the state about `peer`, unless there is one.
+    fn know(&mut self, peer: u32) {
+        if peer != self.links.rank() && !core::mem::replace(&mut self.known[peer as usize], true) {
+            self.engine.set_remote(self.place(peer)).expect("memory");
+        }
     }
 
     pub(super) const fn times(&self) -> CallTimes {
@@ -125,6 +154,21 @@ impl EngineNode {
 
     pub(super) const fn rtrs(&self) -> Rtrs {
         self.engine.rtrs()
+    }
+
+    /// Returns the number of links.
+    pub(super) fn links(&self) -> usize {
+        self.links.count()
+    }
+
+    /// Returns the number of messages that the program sent, and of calls for links.
+    pub(super) const fn messages(&self) -> u64 {
+        self.sent + self.links.called()
+    }
+
+    /// Returns the bytes of the engine's private memory.
+    pub(super) fn private_bytes(&self) -> usize {
+        self.memory.bytes()
     }
 
     /// Makes progress, as each call of the library does. Returns whether anything moved.
@@ -137,8 +181,9 @@ impl EngineNode {
     }
 
     fn poll_network(&mut self) -> bool {
+        self.links.take_callers().into_iter().for_each(|peer| self.know(peer));
         let moved = self.links.poll() | self.links.connect();
-        moved | self.engine.poll_network(&mut self.links).expect("memory")
+        moved | self.engine.poll_network(&mut Port(&mut self.links)).expect("memory")
     }
 
     fn now(&self) -> u64 {
@@ -148,13 +193,15 @@ impl EngineNode {
     /// Begins a send as the library does: first with a look for RTRs, where one may have come.
     fn begin_send(&mut self, Message { peer, tag, bytes }: Message) {
         let mut buffer = vec![content(self.links.rank(), tag); bytes];
-        let key = Key::new(0, tag);
+        self.know(peer);
+        let (peer, key) = (self.place(peer), Key::new(0, tag));
         if self.engine.may_be_asked(peer, key, bytes) {
             let _ = self.progress();
         }
         // SAFETY: the operation keeps the buffer until it is over, and its bytes stay in place when
         // the vector moves.
         let sent = unsafe { self.engine.isend(peer, key, cursor(&mut buffer), OWNER) };
+        self.sent += 1;
         if let Sent::Pending(id) = sent.expect("all live") {
             self.under_way.push(Operation { id, buffer, expected: None });
             let _ = self.poll_network();
@@ -164,9 +211,13 @@ impl EngineNode {
     /// Begins a receive as the library does: an RTR leaves at once, and the read of an announced
     /// message begins.
     fn begin_receive(&mut self, message: Message) {
-        let Message { peer: source, tag, bytes } = message;
-        let mut buffer = vec![!content(source, tag); bytes];
+        let Message { peer, tag, bytes } = message;
+        let mut buffer = vec![!content(peer, tag); bytes];
+        let source = if peer == ANY_SOURCE { ANY_SOURCE } else { self.place(peer) };
         let pattern = Pattern { context: 0, source, tag };
+        if peer != ANY_SOURCE {
+            self.know(peer);
+        }
         let announced = self.engine.may_be_announced(&pattern, bytes, OWNER);
         if announced {
             let _ = self.progress();
@@ -176,15 +227,16 @@ impl EngineNode {
         let received = unsafe { self.engine.irecv(pattern, cursor(&mut buffer), OWNER) };
         match received.expect("all live") {
             Received::Done(outcome) => {
-                judge(&message, outcome.expect("the buffer is as long").source, &buffer);
+                let source = outcome.expect("the buffer is as long").source;
+                judge(&message, self.place(source), &buffer);
             }
             Received::Pending(id) => {
                 self.under_way.push(Operation { id, buffer, expected: Some(message) });
                 if announced {
                     let _ = self.poll_network();
                 }
-                if source != ANY_SOURCE {
-                    self.links.meet(source);
+                if peer != ANY_SOURCE {
+                    self.links.meet(peer);
                 }
             }
         }
@@ -227,15 +279,24 @@ impl EngineNode {
 
     /// Ends the operations that are over.
     fn test(&mut self) {
-        let engine = &mut self.engine;
+        let (engine, rank) = (&mut self.engine, self.links.rank());
         self.under_way.retain(|Operation { id, buffer, expected }| {
             let Some(outcome) = engine.test(*id) else { return true };
             let status = outcome.expect("all live");
             if let Some(message) = expected {
-                judge(message, status.source, buffer);
+                judge(message, place(rank, status.source), buffer);
             }
             false
         });
+    }
+}
+
+/// Exchanges the number `own` and 0: the engine's numbers of the job's ranks, and back.
+pub(super) const fn place(own: u32, rank: u32) -> u32 {
+    match rank {
+        0 => own,
+        rank if rank == own => 0,
+        rank => rank,
     }
 }
 
