@@ -229,7 +229,7 @@ mod tests {
             // Two of them twice: on 2 ranks by the clock, and on 4 nodes in virtual time.
             ("SpecRndv09", 9),
             // Ours: `docs/scale.md`.
-            ("Strait", 2),
+            ("Strait", 3),
         ];
         assert_eq!(count.into_iter().collect::<Vec<_>>(), expected);
         let keys: BTreeSet<_> = figures.iter().map(PaperFigure::key).collect();

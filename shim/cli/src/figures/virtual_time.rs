@@ -51,6 +51,7 @@ impl Player {
             ("SpecRndv09", "17b-4") => self.applications(PlayedApplications::rtrs),
             ("Strait", "scale") => self.scale(),
             ("Strait", "engines") => ours::engines(),
+            ("Strait", "locks") => ours::locks(),
             _ => Vec::new(),
         }
     }
