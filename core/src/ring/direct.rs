@@ -10,8 +10,8 @@ use crate::buffer::Direction;
 use crate::engine::{Begun, Direct};
 use crate::hca::{Hca, Sge};
 
-/// Maximum number of requests in flight. It is lower if the device executes fewer reads at a time,
-/// because a read that waits in the device delays the stream.
+/// Maximum number of requests in flight. Of reads there are no more than the device executes at a
+/// time, because a read that waits in the device delays the stream. Writes do not wait for reads.
 const UNDER_WAY: usize = 4;
 
 /// Maximum size of a request, in bytes. All requests in flight together continue while no thread is
@@ -21,15 +21,22 @@ const MOST: usize = 4 << 20;
 /// The requests of a link's transfers.
 #[derive(Debug, Default)]
 pub(super) struct TransferWindow {
-    /// The latest requests, in rotation.
-    requests: [u64; UNDER_WAY],
+    /// The latest requests, in rotation, and whether each is a read.
+    requests: [(u64, bool); UNDER_WAY],
     begun: usize,
 }
 
 impl Poster {
     /// Returns true if a transfer is in flight.
     pub(super) fn transfers(&self) -> bool {
-        self.window.requests.iter().any(|request| !self.is_done(*request))
+        self.window.requests.iter().any(|(request, _)| !self.is_done(*request))
+    }
+
+    /// Returns whether the device executes another read at once.
+    fn has_place_for_read(&self, reads_max: usize) -> bool {
+        let requests = self.window.requests.iter();
+        let reads = requests.filter(|(request, reads)| *reads && !self.is_done(*request));
+        reads.count() < reads_max.max(1)
     }
 
     /// Starts a transfer, or as much of it as fits in one request. Returns `None` if that is not
@@ -44,19 +51,20 @@ impl Poster {
         hca: &mut H,
         direct: &Direct,
     ) -> Result<Option<Begun>, Cause> {
-        let places = UNDER_WAY.min(hca.capabilities().reads as usize).max(1);
-        let place = self.window.begun % places;
-        if !self.is_done(self.window.requests[place]) {
+        let Direct { direction, near, key, far } = *direct;
+        let (place, reads) = (self.window.begun % UNDER_WAY, direction == Direction::Read);
+        if !self.is_done(self.window.requests[place].0)
+            || reads && !self.has_place_for_read(hca.capabilities().reads as usize)
+        {
             return Ok(None);
         }
-        let Direct { direction, near, key, far } = *direct;
         let bytes = near.length.min(MOST).min(self.longest());
         let piece = Sge { base: near.base, length: bytes as u32, key };
         // SAFETY: the caller guarantees that the memory is registered and stays valid (contract of
         // `begin`).
-        let posted = unsafe { self.transfer(hca, piece, far, direction == Direction::Read) }?;
+        let posted = unsafe { self.transfer(hca, piece, far, reads) }?;
         Ok(posted.map(|number| {
-            self.window.requests[place] = number;
+            self.window.requests[place] = (number, reads);
             self.window.begun += 1;
             Begun { number, bytes }
         }))

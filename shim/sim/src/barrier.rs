@@ -52,9 +52,9 @@ pub fn barrier(design: BarrierDesign, nodes: u32, per_node: u32) -> f64 {
     let ranks = nodes * per_node;
     let places = (0..nodes).flat_map(|node| vec![node; per_node as usize]).collect();
     let rounds = ranks.next_power_of_two().trailing_zeros();
-    // Each round of each barrier has flags of its own, and each barrier its own count and signal.
-    let windows = TIMES * (rounds + 1);
-    let cluster = Cluster::new(OF_2007, LockDesign::Mcs, places, windows);
+    // Each round of each barrier has a window with flags of its own, and each barrier one with its
+    // own count and signal.
+    let cluster = Cluster::new(OF_2007, LockDesign::Mcs, places);
     let (times, _) = cluster.play(|rank| {
         for number in 0..TIMES {
             let base = number * (rounds + 1);

@@ -66,6 +66,11 @@ impl SimFabric {
         *clock
     }
 
+    /// Lets the processor of `rank` compute for this many nanoseconds.
+    pub(super) fn compute(&self, rank: u32, time: u64) {
+        lock(&self.0).rank_mut(rank).clock += time;
+    }
+
     /// Fails the request that starts next on this connection of `rank`.
     pub fn fail(&self, rank: u32, connection: Connection, error: WorkError) {
         if let Some(end) = lock(&self.0).end_mut(rank, connection.0) {

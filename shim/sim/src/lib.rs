@@ -9,6 +9,7 @@
 //! - [`ring`]: latency and bandwidth of the designs of the RDMA channel.
 //! - [`barrier`]: barriers of nodes of several processes.
 //! - [`scale`]: jobs of up to 10^4 nodes, with links that are made at the first contact.
+//! - [`engines`]: whole engines: the applications of a paper, and jobs of up to 10^3 nodes.
 //! - [`locks`]: the designs of window locks, with the scenarios of two papers.
 //!
 //! # The fabric
@@ -38,8 +39,11 @@
 pub mod barrier;
 mod block;
 mod device;
+mod driver;
 mod end;
+pub mod engines;
 mod fabric;
+mod links;
 pub mod locks;
 mod memory;
 mod mesh;

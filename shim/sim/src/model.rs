@@ -61,7 +61,19 @@ impl Model {
     /// Returns the cards of `[RdmaChannel04]`, on which the last word of a write lands last.
     #[must_use]
     pub fn of_2004() -> Self {
-        let wire = Wire::INFINIBAND_2004;
+        Self::with(Wire::INFINIBAND_2004)
+    }
+
+    /// Returns the cards of `[SpecRndv09]`, with this many reads of a connection under way: the
+    /// paper does not state it.
+    #[must_use]
+    pub fn of_2009(reads: u32) -> Self {
+        let mut model = Self::with(Wire::CLUSTER_2009);
+        model.capabilities.reads = reads;
+        model
+    }
+
+    fn with(wire: Wire) -> Self {
         Self {
             capabilities: Capabilities {
                 inline: 0,

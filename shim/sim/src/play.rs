@@ -103,6 +103,10 @@ impl State {
     fn pass(&mut self, from: u32, to: u32, now: u64, length: usize, wire: &Wire) -> u64 {
         let (on_link, on_bus) = (wire.on_link(length), wire.on_bus(length));
         let sender = self.rank_mut(from);
+        if length <= wire.packet {
+            // The longer messages take as much longer, which is little.
+            return now + on_link;
+        }
         let begin = now.max(sender.link_free);
         sender.link_free = begin + on_link.max(wire.gap);
         sender.bus_free = sender.bus_free.max(now) + on_bus;

@@ -7,8 +7,8 @@
 
 use strait::{LockCosts, LockDesign, LockMode, LockPolicy};
 use strait_sim::locks::{
-    Costs, Visits, apart, complexity, contention, delay, migration, neighbours, nodes, overhead,
-    ring, target_computes, tasks, visits, windows,
+    Costs, Visits, apart, complexity, contention, crowd, delay, migration, migration_among,
+    neighbours, nodes, overhead, ring, target_computes, tasks, visits, windows,
 };
 
 use LockDesign::{Event, Hybrid, Mcs, TestAndSet, Thread, TwoSided};
@@ -218,4 +218,21 @@ fn each_policy_suits_some_visits_and_measured_cost_suits_all() {
         let best = figures.iter().map(|times| times[kind]).fold(f64::MAX, f64::min);
         assert!(cost[kind] < 2.0 * best, "what is lost is at most what a migration costs");
     }
+}
+
+#[test]
+fn a_migration_costs_the_same_among_a_thousand_members() {
+    let [few, many] = [3, 1024].map(|members| migration_among(members, 100));
+    assert_eq!(few, many, "the words are two, whatever the members");
+}
+
+#[test]
+fn a_thousand_members_that_want_one_lock_get_it() {
+    let [two_sided, swap, hybrid] = OF_2009.map(|design| {
+        let figures = crowd(Costs::OF_2004, design, (1024, 16));
+        tell("crowd of 1,024, ns", &format!("{design}: time, messages"), &figures);
+        figures
+    });
+    assert!(hybrid[0] < 1.5 * two_sided[0] && hybrid[0] < swap[0]);
+    assert!(hybrid[1] < swap[1]);
 }

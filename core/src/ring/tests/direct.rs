@@ -58,3 +58,27 @@ fn a_transfer_goes_beside_the_streams() {
         assert!(sides[1].into.done + sides[1].into.begin > 0, "the streams stood still");
     }
 }
+
+#[test]
+fn a_write_does_not_wait_for_the_reads_of_the_device() {
+    let wires = Wires::new(true);
+    let mut sides = sides(&wires, config(Design::ZeroCopy));
+    let blocks = [Block::new(BYTES), Block::new(BYTES)];
+    let [near, far] = [0, 1].map(|rank| {
+        // SAFETY: the block has this length and lives as long as the devices work.
+        unsafe { sides[rank].device.register(blocks[rank].base(), BYTES, Access::ALL) }.unwrap()
+    });
+    let [side, _] = &mut sides;
+    let mut begins = |direction| {
+        let (near_part, key) = (blocks[0].part(0, 8), near.local_key);
+        let far = RemoteAddress { address: far.base, key: far.remote_key };
+        let direct = Direct { direction, near: near_part, key, far };
+        // SAFETY: the blocks are registered and live as long as the devices work.
+        unsafe { side.link.transfer(&mut side.device, &direct) }.unwrap().is_some()
+    };
+    assert!(begins(Direction::Read));
+    assert!(!begins(Direction::Read), "the device executes one read at a time");
+    assert!(begins(Direction::Write));
+    assert!(begins(Direction::Write) && begins(Direction::Write));
+    assert!(!begins(Direction::Write), "as many are in flight as may be");
+}

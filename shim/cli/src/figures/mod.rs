@@ -5,10 +5,12 @@
 //! state machines play the rest in virtual time (`strait-sim`). `figures/papers.toml` has the
 //! papers' values, orders and factors, and says how each figure is remade.
 
+mod applications;
 mod clock;
 mod counters;
 mod data;
 mod expect;
+mod ours;
 mod page;
 mod peers;
 mod plot;

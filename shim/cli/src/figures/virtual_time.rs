@@ -9,6 +9,8 @@ use strait_sim::locks::{self, Costs};
 use strait_sim::ring::{BareRequest, Rates, bare_bandwidth, crowd_by_messages, crowd_by_writes};
 use strait_sim::scale::{self, ScaleCosts, Scenario};
 
+use super::applications::PlayedApplications;
+use super::ours;
 use super::series::Series;
 
 use LockDesign::{Event, Hybrid, Mcs, TestAndSet, Thread, TwoSided};
@@ -29,12 +31,13 @@ const MICRO: f64 = 1e3;
 pub(super) struct Player {
     quick: bool,
     rates: BTreeMap<(Option<&'static str>, usize), Rates>,
+    applications: Option<Vec<PlayedApplications>>,
 }
 
 impl Player {
     /// Makes a player. `quick`: fewer points.
     pub(super) const fn new(quick: bool) -> Self {
-        Self { quick, rates: BTreeMap::new() }
+        Self { quick, rates: BTreeMap::new(), applications: None }
     }
 
     /// Returns the series of a figure, or none if it is not played.
@@ -44,7 +47,11 @@ impl Player {
             ("RdmaChannel04", _) => self.ring(name),
             ("OneSided04", _) => self.thesis(name),
             ("HybridLock09", _) => self.locks_of_2009(name),
+            ("SpecRndv09", "17a-4") => self.applications(PlayedApplications::waits),
+            ("SpecRndv09", "17b-4") => self.applications(PlayedApplications::rtrs),
             ("Strait", "scale") => self.scale(),
+            ("Strait", "engines") => ours::engines(),
+            ("Strait", "locks") => ours::locks(),
             _ => Vec::new(),
         }
     }
@@ -66,6 +73,12 @@ impl Player {
             ]
         };
         Scenario::ALL.into_iter().flat_map(of).collect()
+    }
+
+    fn applications(&mut self, of: fn(&PlayedApplications) -> Vec<Series>) -> Vec<Series> {
+        let quick = self.quick;
+        let played = self.applications.get_or_insert_with(|| PlayedApplications::play(quick));
+        played.iter().flat_map(of).collect()
     }
 
     const fn sizes(&self) -> &'static [usize] {

@@ -5,6 +5,7 @@
 //! managers are events.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::Builder;
 
 use strait::{LockDesign, LockPolicy};
 use strait_core::lock::{LockRequest, WordAccess};
@@ -12,15 +13,18 @@ use strait_core::lock::{LockRequest, WordAccess};
 use super::state::{Answer, AskedAccess, Asker, Costs, Lock, LockEvent, PlayedState, Word};
 use crate::Wire;
 
+/// Bytes of the stack of a rank's thread.
+const STACK: usize = 256 << 10;
+
 pub(crate) struct Cluster {
     state: Mutex<PlayedState>,
     turns: Vec<Condvar>,
 }
 
 impl Cluster {
-    /// Creates ranks on these nodes, each with `windows` windows.
-    pub(crate) fn new(costs: Costs, design: LockDesign, nodes: Vec<u32>, windows: u32) -> Self {
-        Self::with_policy(costs, (design, LockPolicy::Follow), nodes, windows)
+    /// Creates ranks on these nodes.
+    pub(crate) fn new(costs: Costs, design: LockDesign, nodes: Vec<u32>) -> Self {
+        Self::with_policy(costs, (design, LockPolicy::Follow), nodes)
     }
 
     /// Creates ranks with hybrid locks that migrate by a policy.
@@ -28,10 +32,9 @@ impl Cluster {
         costs: Costs,
         design: (LockDesign, LockPolicy),
         nodes: Vec<u32>,
-        windows: u32,
     ) -> Self {
         let turns = nodes.iter().map(|_| Condvar::new()).collect();
-        let state = PlayedState::new(costs, design, nodes, windows);
+        let state = PlayedState::new(costs, design, nodes);
         Self { state: Mutex::new(state), turns }
     }
 
@@ -44,7 +47,7 @@ impl Cluster {
         let results = std::thread::scope(|scope| {
             let start = |rank| {
                 let (cluster, part) = (&self, &part);
-                scope.spawn(move || {
+                let part_of_rank = move || {
                     let _end = ClusterEnd(cluster);
                     let rank = ClusterRank { cluster, rank };
                     drop(rank.wait(cluster.state.lock().unwrap()));
@@ -53,7 +56,10 @@ impl Cluster {
                     state.hand_over();
                     cluster.tell(&state);
                     result
-                })
+                };
+                // A thousand ranks need little memory each.
+                let thread = Builder::new().stack_size(STACK);
+                thread.spawn_scoped(scope, part_of_rank).expect("a thread for each rank")
             };
             let threads: Vec<_> = ranks.map(start).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
@@ -167,6 +173,17 @@ impl ClusterRank<'_> {
         drop(self.pass(state));
     }
 
+    /// Waits until this rank's tag in its own window is `tag`, for which it polls each `interval`
+    /// nanoseconds.
+    pub(crate) fn wait_for_tag(&self, tag: u64, interval: u64) {
+        let (lock, begin) = (Lock { window: 0, target: self.rank }, self.now());
+        while self.state().look(lock, Word::Tag) != tag {
+            self.park();
+        }
+        let waited = self.now() - begin;
+        self.spend(waited.next_multiple_of(interval) - waited);
+    }
+
     /// Ends the waits of these ranks, which poll a word that this rank has written.
     pub(crate) fn wake(&self, ranks: core::ops::Range<u32>) {
         let mut state = self.state();
@@ -193,7 +210,7 @@ impl ClusterRank<'_> {
         let mut state = self.state();
         let Costs { line, own_line, .. } = state.costs;
         let now = state.now;
-        let there = state.lines.get_mut(&(lock, word)).unwrap();
+        let there = state.line(lock, word);
         let time = if there.owner == self.rank { own_line } else { line };
         (there.owner, there.free) = (self.rank, there.free.max(now) + time);
         let due = there.free;

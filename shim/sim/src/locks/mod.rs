@@ -10,7 +10,7 @@ mod scenarios;
 pub(crate) mod state;
 
 pub use scenarios::{
-    Visits, apart, complexity, contention, delay, migration, neighbours, nodes, overhead,
-    pairs_on_nodes, ring, target_computes, tasks, visits, windows,
+    Visits, apart, complexity, contention, crowd, delay, migration, migration_among, neighbours,
+    nodes, overhead, pairs_on_nodes, ring, target_computes, tasks, visits, windows,
 };
 pub use state::Costs;

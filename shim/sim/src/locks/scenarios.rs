@@ -37,8 +37,7 @@ fn play_at<R: Send>(
     nodes: Vec<u32>,
     part: impl Fn(&ClusterRank<'_>) -> R + Sync,
 ) -> Vec<R> {
-    let windows = nodes.len() as u32;
-    Cluster::new(costs, design, nodes, windows).play(part).0
+    Cluster::new(costs, design, nodes).play(part).0
 }
 
 fn mean(times: &[f64]) -> f64 {
@@ -107,7 +106,7 @@ pub fn windows(design: LockDesign, origins: u32) -> f64 {
 #[must_use]
 pub fn complexity(costs: Costs, design: LockDesign, origins: u32) -> f64 {
     const TIMES: u64 = 20;
-    let cluster = Cluster::new(costs, design, apart(origins + 1), 1);
+    let cluster = Cluster::new(costs, design, apart(origins + 1));
     let (_, state) = cluster.play(|rank| {
         if rank.rank < origins { rank.lock_unlock(lock(origins), TIMES) } else { 0.0 }
     });
@@ -188,7 +187,7 @@ fn go_round(rank: &ClusterRank<'_>, ranks: u32, lap: u64) -> f64 {
         if arrived {
             return (rank.now() - start) as f64;
         }
-        rank.spend(1000);
+        rank.wait_for_tag(lap, 1000);
     }
 }
 
@@ -196,17 +195,29 @@ fn go_round(rank: &ClusterRank<'_>, ranks: u32, lap: u64) -> f64 {
 /// the times of a lock on the node and of one from the other node.
 #[must_use]
 pub fn migration(percent: u64) -> [f64; 2] {
+    migration_among(3, percent)
+}
+
+/// The same among `members` members, of which two are on the node of the lock and each other one on
+/// a node of its own. They come in turn.
+#[must_use]
+pub fn migration_among(members: u32, percent: u64) -> [f64; 2] {
     const LOCKS: u64 = 100;
     let far_at =
         |number: u64| ((number + 1) * percent + 50) / LOCKS > (number * percent + 50) / LOCKS;
     // Each lock has its own slot of time.
     let slot = |number: u64| number * 400_000;
-    let times = play(Hybrid, vec![0, 0, 1], |rank| {
+    let visitors = u64::from(members - 2);
+    let places = [0, 0].into_iter().chain(1..members - 1).collect();
+    let times = play(Hybrid, places, |rank| {
         let mut times = Vec::new();
         for number in 0..LOCKS {
+            // Visitors are spread over all members.
+            let visitor = 2 + (number * (visitors / LOCKS).max(1) % visitors) as u32;
             let begin = match rank.rank {
+                0 => continue,
                 1 => slot(number),
-                2 if far_at(number) => slot(number) + 200_000,
+                rank if far_at(number) && rank == visitor => slot(number) + 200_000,
                 _ => continue,
             };
             rank.spend(begin - rank.now());
@@ -214,7 +225,25 @@ pub fn migration(percent: u64) -> [f64; 2] {
         }
         times
     });
-    [mean(&times[1]), mean(&times[2])]
+    [mean(&times[1]), mean(&times[2..].concat())]
+}
+
+/// All `members` members of nodes with `per_node` ranks want the lock of the first one at the same
+/// time, and hold it for a microsecond. Returns the time and the messages for each lock.
+#[must_use]
+pub fn crowd(costs: Costs, design: LockDesign, (members, per_node): (u32, u32)) -> [f64; 2] {
+    let places = (0..members).map(|rank| rank / per_node).collect();
+    let (times, state) = Cluster::new(costs, design, places).play(|rank| {
+        if rank.rank > 0 {
+            let had = rank.lock(lock(0));
+            rank.spend(1000);
+            rank.unlock(lock(0), had);
+        }
+        rank.now() as f64
+    });
+    let locks = f64::from(members - 1);
+    let messages: u64 = state.messages.iter().sum();
+    [times.into_iter().fold(0.0, f64::max) / locks, messages as f64 / locks]
 }
 
 /// The visits of one rank of a node, and of ranks of other nodes, to a lock of the node.
@@ -239,7 +268,7 @@ pub fn visits(policy: LockPolicy, visits: Visits) -> f64 {
     };
     // Each visit has its own slot of time.
     let slot = |number: u64| number * 200_000;
-    let cluster = Cluster::with_policy(Costs::OF_2004, (Hybrid, policy), vec![0, 0, 1], 1);
+    let cluster = Cluster::with_policy(Costs::OF_2004, (Hybrid, policy), vec![0, 0, 1]);
     let (times, _) = cluster.play(|rank| {
         let mut times = Vec::new();
         for number in 0..if rank.rank > 0 { VISITS } else { 0 } {

@@ -161,7 +161,7 @@ pub(crate) struct PlayedState {
     events: BinaryHeap<Reverse<(u64, u64)>>,
     bodies: BTreeMap<u64, LockEvent>,
     pub(super) turn: Option<u32>,
-    pub(super) lines: BTreeMap<(Lock, Word), WordLine>,
+    lines: BTreeMap<(Lock, Word), WordLine>,
     lock_managers: BTreeMap<Lock, Desk>,
     /// The time until which each device, and each rank's manager, is busy.
     devices: Vec<u64>,
@@ -182,7 +182,6 @@ impl PlayedState {
         costs: Costs,
         (design, policy): (LockDesign, LockPolicy),
         nodes: Vec<u32>,
-        windows: u32,
     ) -> Self {
         let ranks = nodes.len();
         let mut state = Self {
@@ -207,10 +206,6 @@ impl PlayedState {
             messages: vec![0; ranks],
             nodes,
         };
-        let targets = 0..ranks as u32;
-        let locks = (0..windows)
-            .flat_map(|window| targets.clone().map(move |target| Lock { window, target }));
-        locks.for_each(|lock| state.open(lock));
         (0..ranks as u32).for_each(|rank| state.at(0, LockEvent::Turn(rank)));
         state.hand_over();
         state
@@ -247,36 +242,41 @@ impl PlayedState {
         if self.is_near(one, other) { self.costs.message } else { self.costs.wire.write }
     }
 
-    /// Creates the words of a lock.
-    fn open(&mut self, lock: Lock) {
+    /// Returns the value of a word before the first access.
+    fn initial(&self, word: Word) -> u64 {
         let size = self.nodes.len() as u32;
         let hybrid = self.design == LockDesign::Hybrid;
         let coding = if hybrid { Coding::Ranks { size } } else { Coding::Signed };
-        let policy = self.policy.policy();
-        let in_cpu_mode = hybrid && policy.preset() == LockMode::Cpu;
-        let [cpu, network] = match (hybrid, in_cpu_mode) {
-            (true, false) => [Coding::Signed.word(Held::Elsewhere(0)), coding.word(Held::Free)],
-            (true, true) => [0, coding.word(Held::Elsewhere(0))],
-            (false, _) => [0, coding.word(Held::Free)],
-        };
-        let mut words = vec![Word::Cpu, Word::Network, Word::Last, Word::Sharers, Word::Tag];
-        words.extend((0..size).flat_map(|place| [Word::Flag(place), Word::Next(place)]));
-        for word in words {
-            let word_of = match word {
-                Word::Cpu => cpu,
-                Word::Network => network,
-                _ => 0,
-            };
-            let line = WordLine { word: word_of, owner: u32::MAX, free: 0 };
-            self.lines.insert((lock, word), line);
+        let in_cpu_mode = hybrid && self.policy.policy().preset() == LockMode::Cpu;
+        match word {
+            Word::Cpu if hybrid && !in_cpu_mode => Coding::Signed.word(Held::Elsewhere(0)),
+            Word::Network if in_cpu_mode => coding.word(Held::Elsewhere(0)),
+            Word::Network => coding.word(Held::Free),
+            _ => 0,
         }
-        let manager = LockManager::new(vec![LockMember::default(); size as usize]);
-        let desk = Desk { manager, current: None, asks: false, moved: 0, policy };
-        self.lock_managers.insert(lock, desk);
+    }
+
+    /// Returns a word, which is made at the first access: most words of large jobs have none.
+    pub(super) fn line(&mut self, lock: Lock, word: Word) -> &mut WordLine {
+        let initial = self.initial(word);
+        let line = WordLine { word: initial, owner: u32::MAX, free: 0 };
+        self.lines.entry((lock, word)).or_insert(line)
+    }
+
+    /// Returns the manager of a lock, which is made at the first request.
+    fn desk(&mut self, lock: Lock) -> &mut Desk {
+        let (size, policy) = (self.nodes.len(), self.policy);
+        self.lock_managers.entry(lock).or_insert_with(|| Desk {
+            manager: LockManager::new(vec![LockMember::default(); size]),
+            current: None,
+            asks: false,
+            moved: 0,
+            policy: policy.policy(),
+        })
     }
 
     pub(super) fn change(&mut self, lock: Lock, word: Word, op: WordAccess) -> u64 {
-        let there = self.lines.get_mut(&(lock, word)).unwrap();
+        let there = self.line(lock, word);
         let atomic = LockWord::new(there.word);
         let found = atomic.access(op);
         there.word = atomic.access(WordAccess::Read);
@@ -285,7 +285,7 @@ impl PlayedState {
 
     /// Reads a word of a rank's own memory.
     pub(crate) fn look(&self, lock: Lock, word: Word) -> u64 {
-        self.lines[&(lock, word)].word
+        self.lines.get(&(lock, word)).map_or_else(|| self.initial(word), |line| line.word)
     }
 
     /// Writes a word of a rank's own memory.
@@ -314,14 +314,14 @@ impl PlayedState {
             }
             LockEvent::Perform(access) => self.perform(access),
             LockEvent::Found(lock, found) => {
-                let lock_manager = self.lock_managers.get_mut(&lock).unwrap();
+                let lock_manager = self.desk(lock);
                 lock_manager.asks = false;
                 lock_manager.current.as_mut().unwrap().1.handle(found);
                 self.work(lock);
             }
             LockEvent::Come(lock, origin, request) => self.come(lock, origin, request),
             LockEvent::Serve(lock, origin, request) => {
-                let lock_manager = self.lock_managers.get_mut(&lock).unwrap();
+                let lock_manager = self.desk(lock);
                 lock_manager.manager.handle(origin, request).unwrap();
                 if (request, self.design) == (LockRequest::Unlock, LockDesign::Hybrid) {
                     let release = Coding::Signed.release(LockType::Exclusive, origin);
@@ -345,9 +345,13 @@ impl PlayedState {
             Asker::Manager => self.at(due, LockEvent::Found(lock, found)),
             Asker::None => {}
         }
-        if let Word::Flag(place) | Word::Next(place) = word
-            && core::mem::take(&mut self.parked[place as usize])
-        {
+        let (place, poll) = match word {
+            Word::Flag(place) | Word::Next(place) => (place, poll),
+            // A rank that waits for its tag adds the time to its next poll itself.
+            Word::Tag => (lock.target, 0),
+            _ => return,
+        };
+        if core::mem::take(&mut self.parked[place as usize]) {
             self.at(self.now + poll, LockEvent::Turn(place));
         }
     }
@@ -372,6 +376,7 @@ impl PlayedState {
     /// Lets a manager grant the requests that it can.
     fn work(&mut self, lock: Lock) {
         let size = self.nodes.len() as u32;
+        let _ = self.desk(lock);
         loop {
             let lock_manager = self.lock_managers.get_mut(&lock).unwrap();
             if lock_manager.asks {

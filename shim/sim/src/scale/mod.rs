@@ -9,7 +9,6 @@
 //! Counted are the time until the last node is done, the messages, and the memory that links take
 //! on each node.
 
-mod driver;
 mod node;
 
 use core::fmt;
@@ -17,9 +16,11 @@ use core::fmt;
 use fastrand::Rng;
 use strait_core::ring::{Design, LinkConfig};
 
-use driver::Driver;
-use node::{Node, Round};
+use node::Node;
+pub(crate) use node::Round;
 
+use crate::driver::Driver;
+use crate::links::NodeLinks;
 use crate::{Model, SimFabric};
 
 /// Bytes of a short message.
@@ -100,7 +101,7 @@ const LIBRARY: LinkConfig =
     LinkConfig { design: Design::ZeroCopy, chunk: 16 * 1024 + 64, slots: 16, large: 32 << 10 };
 
 /// The links that are played. The rings of all nodes have to fit the memory of one machine.
-const PLAYED: LinkConfig = LinkConfig { chunk: 512, slots: 4, ..LIBRARY };
+pub(crate) const PLAYED: LinkConfig = LinkConfig { chunk: 512, slots: 4, ..LIBRARY };
 
 /// Plays a scenario on this many nodes.
 ///
@@ -113,26 +114,32 @@ pub fn play(scenario: Scenario, nodes: u32) -> ScaleCosts {
     let mut rounds = rounds(scenario, nodes);
     let all = (0..nodes).map(|rank| {
         let rounds = core::mem::take(&mut rounds[rank as usize]);
-        Node::new(fabric.device(rank), rank, PLAYED, rounds)
+        Node::new(NodeLinks::new(fabric.device(rank), rank, PLAYED), rounds)
     });
     let all: Vec<Node> = all.collect();
     let mut driver = Driver::new(fabric, all);
     let time = driver.run();
-    let count = f64::from(nodes);
-    let links = driver.nodes().map(|node| node.links() as f64);
-    let (sum, most) =
-        links.fold((0.0, 0.0_f64), |(sum, most), links| (sum + links, most.max(links)));
-    let messages: u64 = driver.nodes().map(Node::messages).sum();
-    ScaleCosts {
-        time_us: time as f64 / 1e3,
-        messages: messages as f64 / count,
-        links: [sum / count, most],
-        link_bytes: sum / count * LIBRARY.bytes() as f64,
+    let links = driver.nodes().map(Node::links);
+    ScaleCosts::new(time, links, driver.nodes().map(Node::messages).sum())
+}
+
+impl ScaleCosts {
+    /// Returns the costs of a run: its nanoseconds, the links of each node, and the messages of
+    /// all.
+    pub(crate) fn new(time: u64, links: impl Iterator<Item = usize>, messages: u64) -> Self {
+        let links: Vec<f64> = links.map(|links| links as f64).collect();
+        let (count, sum) = (links.len() as f64, links.iter().sum::<f64>());
+        Self {
+            time_us: time as f64 / 1e3,
+            messages: messages as f64 / count,
+            links: [sum / count, links.iter().copied().fold(0.0, f64::max)],
+            link_bytes: sum / count * LIBRARY.bytes() as f64,
+        }
     }
 }
 
 /// Returns the rounds of each node.
-fn rounds(scenario: Scenario, nodes: u32) -> Vec<Vec<Round>> {
+pub(crate) fn rounds(scenario: Scenario, nodes: u32) -> Vec<Vec<Round>> {
     match scenario {
         Scenario::Barrier => in_rounds(nodes, |_| SHORT),
         // Each member knows twice as many descriptors after each round.

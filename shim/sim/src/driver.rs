@@ -3,16 +3,26 @@
 use core::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
-use super::node::{Call, Node};
+use crate::links::{LinkCall, NodeLinks};
 use crate::{SimFabric, Step, Wire};
 
 /// Nanoseconds from a call to its arrival: a small write of the card.
 const CALL: u64 = Wire::INFINIBAND_2004.post + Wire::INFINIBAND_2004.write;
 
-pub(super) struct Driver {
+/// A node that takes turns.
+pub(crate) trait DrivenNode {
+    /// Returns the node's links.
+    fn links(&mut self) -> &mut NodeLinks;
+
+    /// Makes the progress that is possible now.
+    fn turn(&mut self) -> Step;
+}
+
+/// Gives turns to the nodes of a fabric: node 0, 1, 2, ….
+pub(crate) struct Driver<N> {
     // Ends first: nothing happens on the fabric afterwards, so the nodes' memory may go.
     fabric: SimFabric,
-    nodes: Vec<Node>,
+    nodes: Vec<N>,
     /// The nodes that have a turn, by the clocks of their processors.
     ready: BTreeSet<(u64, u32)>,
     /// Whether a node has no turn until something happens to it.
@@ -21,23 +31,23 @@ pub(super) struct Driver {
     finished: Vec<bool>,
     /// Calls under way, by their arrival and number.
     arrivals: BinaryHeap<Reverse<(u64, usize)>>,
-    calls: Vec<Option<Call>>,
+    calls: Vec<Option<LinkCall>>,
 }
 
-impl Driver {
-    pub(super) fn new(fabric: SimFabric, nodes: Vec<Node>) -> Self {
-        let ready = nodes.iter().map(|node| (0, node.rank)).collect();
+impl<N: DrivenNode> Driver<N> {
+    pub(crate) fn new(fabric: SimFabric, nodes: Vec<N>) -> Self {
+        let ready = (0..nodes.len() as u32).map(|rank| (0, rank)).collect();
         let (waits, finished) = (vec![false; nodes.len()], vec![false; nodes.len()]);
         let (arrivals, calls) = (BinaryHeap::new(), Vec::new());
         Self { fabric, nodes, ready, waits, finished, arrivals, calls }
     }
 
-    pub(super) fn nodes(&self) -> impl Iterator<Item = &Node> {
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = &N> {
         self.nodes.iter()
     }
 
     /// Gives turns until all nodes have finished. Returns the nanoseconds until the last one had.
-    pub(super) fn run(&mut self) -> u64 {
+    pub(crate) fn run(&mut self) -> u64 {
         let (mut left, mut last) = (self.nodes.len(), 0);
         while left > 0 {
             let event = self.fabric.next_due().unwrap_or(u64::MAX);
@@ -68,7 +78,7 @@ impl Driver {
         let node = &mut self.nodes[rank as usize];
         let step = node.turn();
         let now = self.fabric.clock(rank);
-        for call in node.take_calls() {
+        for call in node.links().take_calls() {
             self.arrivals.push(Reverse((now + CALL, self.calls.len())));
             self.calls.push(Some(call));
         }
@@ -86,7 +96,7 @@ impl Driver {
         let Some(Reverse((due, number))) = self.arrivals.pop() else { return };
         let call = self.calls[number].take().expect("a call arrives once");
         let to = call.to;
-        self.nodes[to as usize].take_call(call);
+        self.nodes[to as usize].links().take_call(call);
         self.wake(to, due);
     }
 
