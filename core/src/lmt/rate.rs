@@ -5,6 +5,9 @@
 /// on a busy machine that of many messages. It seldom lowers one.
 const COUNTED: usize = 5;
 
+/// Number of runs before the first trial of a candidate.
+pub(super) const FIRST_TRIAL: u32 = 12;
+
 /// Number of measurements before a candidate is compared with the others.
 pub(super) const ENOUGH: u8 = 3;
 
