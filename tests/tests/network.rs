@@ -4,7 +4,7 @@
 
 use strait::boot::SegmentConfig;
 use strait::raw::ANY_SOURCE;
-use strait::{Error, FailureCause, Fault, Nodes, World, wait_all};
+use strait::{Error, FailureCause, Fault, Nodes, RemoteTransfer, RemoteTransfers, World, wait_all};
 use strait_tests::{Ranks, die, payload, shape, threads_on, traffic};
 
 /// The designs of the RDMA channel, by the names that `STRAIT_RING` takes.
@@ -88,10 +88,23 @@ traffic! {
     traffic_by_rendezvous_write_and_a_thread: "rendezvous_write", ENGINE;
 }
 
-/// Every rank sends large messages to every other at once, before any rank receives.
+#[test]
+fn traffic_with_announced_messages_written() {
+    let job = job("traffic_with_announced_messages_written", "zero_copy", None);
+    play(job.with("STRAIT_NET_LMT", "write").with("STRAIT_RENDEZVOUS", "plain"));
+}
+
+/// Every rank sends large messages to every other at once, before any rank receives. Those from the
+/// other node are read, or written by their senders.
 #[test]
 fn large_messages_cross() {
-    Ranks::new(4, "large_messages_cross").on_nodes(2).run(|world| {
+    for way in ["read", "write"] {
+        cross(Ranks::new(4, "large_messages_cross").with("STRAIT_NET_LMT", way));
+    }
+}
+
+fn cross(job: Ranks) {
+    job.on_nodes(2).run(|world| {
         let (endpoint, rank, ranks) = (world.endpoint(), world.rank(), world.size());
         let id = |from: u32, to: u32| u64::from(from << 8 | to);
         let data: Vec<_> = (0..ranks).map(|to| payload::of(id(rank, to), LARGE)).collect();
@@ -108,6 +121,9 @@ fn large_messages_cross() {
             let wrong = payload::first_difference(id(from, rank), &rooms[from as usize]);
             assert_eq!(wrong, None, "from rank {from}");
         }
+        let RemoteTransfers { read, written } = world.remote_transfers();
+        let writes = world.tuning().remote_transfer == RemoteTransfer::Write;
+        assert_eq!([read, written], if writes { [0, 2] } else { [2, 0] });
         world.finalize().unwrap();
     });
 }
@@ -351,6 +367,12 @@ deaths! {
     a_rank_dies_in_transfer_by_pipeline_and_a_thread: "pipeline", ENGINE;
 }
 
+#[test]
+fn a_rank_dies_while_announced_messages_are_written() {
+    let job = job("a_rank_dies_while_announced_messages_are_written", "zero_copy", ENGINE);
+    die_in_transfer(job.with("STRAIT_NET_LMT", "write").with("STRAIT_RENDEZVOUS", "plain"));
+}
+
 /// No launcher reports the death of a rank on another node: its device stops answering. Ranks that
 /// wait for it and ranks that send to it learn of the death and of the device's error. So do the
 /// ranks on its node.
@@ -425,10 +447,12 @@ fn a_death_ends_the_collectives_of_all_nodes() {
 /// A request that is dropped while its message is under way has no claim on its buffer any more.
 #[test]
 fn dropped_requests_leave_their_buffers_alone() {
-    for design in ["zero_copy", "rendezvous_write"] {
+    for (design, way) in
+        [("zero_copy", "read"), ("zero_copy", "write"), ("rendezvous_write", "auto")]
+    {
         let name = "dropped_requests_leave_their_buffers_alone";
         let job = Ranks::new(2, name).on_nodes(2).with("STRAIT_RING", design);
-        job.run(|world| {
+        job.with("STRAIT_NET_LMT", way).run(|world| {
             let endpoint = world.endpoint();
             for round in 0..20_u32 {
                 if world.rank() == 0 {

@@ -225,7 +225,7 @@ pub use failure_cause::FailureCause;
 pub use gone::Gone;
 pub use in_use::InUse;
 pub use message::MessageId;
-pub use network::{Begun, Broken, Channel, ChannelProgress, Direct};
+pub use network::{Begun, Broken, Channel, ChannelProgress, Direct, RemoteTransfers};
 pub use request::{
     Fault, Outcome, Owner, ProgressError, RequestId, SendMode, StartError, Status, StillClaimed,
 };
@@ -466,7 +466,7 @@ impl<M: Memory + Clone> Engine<M> {
     pub fn is_flushed(&self) -> bool {
         !self.is_blocked()
             && self.pulls.is_empty()
-            && !self.network.is_reading()
+            && !self.network.is_receiving()
             && self.transfers.is_empty()
             && self.network_is_flushed()
     }

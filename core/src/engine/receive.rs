@@ -118,6 +118,7 @@ impl<M: Memory + Clone> Engine<M> {
             Some(RequestState::Announced { sender }) => self.detach_sender(sender)?,
             Some(RequestState::Granted { receiver }) => self.detach_receiver(receiver)?,
             Some(RequestState::Reading { reading }) => self.detach_reading(reading)?,
+            Some(RequestState::Cleared { cts }) => self.detach_cleared(cts)?,
             Some(RequestState::Calling { call }) => self.pulls.drop_receive(call),
             Some(RequestState::Posted { handle, .. }) => {
                 self.retract_from(id.0)?;

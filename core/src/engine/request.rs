@@ -328,6 +328,8 @@ pub(super) enum RequestState {
     Granted { receiver: u32 },
     /// A receive that reads its message from the memory of a rank on another node.
     Reading { reading: u32 },
+    /// A receive that met an announced message and has its sender write it.
+    Cleared { cts: u32 },
     /// A receive into which a message is being written by a rank on another node.
     Written { invited: u32 },
     /// A receive that met an offered message.

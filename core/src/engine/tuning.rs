@@ -1,6 +1,6 @@
 //! Numbers that a user may tune.
 
-use crate::lmt::Transfer;
+use crate::lmt::{RemoteTransfer, Transfer};
 use crate::rndv::Rendezvous;
 use crate::wire::FASTBOX_LENGTH_MAX;
 
@@ -29,6 +29,9 @@ pub struct Tuning {
     pub bypass: bool,
     /// The transfer of messages longer than `eager_max` on the node.
     pub transfer: Transfer,
+    /// The way of messages longer than `stream_max` between nodes that are announced. A message
+    /// that uses an RTR is always written.
+    pub remote_transfer: RemoteTransfer,
     /// The negotiation of those messages, and of messages longer than `stream_max` between nodes.
     /// Contexts may have a choice of their own ([`super::Engine::choose_rendezvous`]).
     pub rendezvous: Rendezvous,
@@ -44,6 +47,7 @@ impl Default for Tuning {
             unexpected_max: 4 << 20,
             bypass: true,
             transfer: Transfer::Auto,
+            remote_transfer: RemoteTransfer::Auto,
             rendezvous: Rendezvous::default(),
         }
     }

@@ -80,6 +80,7 @@ impl<M: Memory + Clone> Engine<M> {
                 Wait { bytes: Some(inbound.total as u64), ..wait }.with_key(inbound.key)
             }
             RequestState::Reading { reading } => self.network.wait_of_reading(reading)?,
+            RequestState::Cleared { cts } => self.network.wait_of_cleared(cts)?,
             RequestState::Written { invited } => self.network.wait_of_invited(invited)?,
             RequestState::Calling { call } => {
                 let call = self.pulls.get(call)?;

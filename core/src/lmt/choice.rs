@@ -9,7 +9,8 @@
 //! Time is an argument and affects only speed: every transfer delivers every message.
 
 use super::Transfer;
-use super::rate::{DOUBTED, DOUBTFUL, ENOUGH, Rate, SPACING_LEAST};
+use super::rate::{DOUBTED, DOUBTFUL, ENOUGH, FIRST_TRIAL, Rate, SPACING_LEAST};
+use super::run::{Chosen, TransferRun};
 
 /// The transfers that [`Transfer::Auto`] chooses from.
 pub const CANDIDATES: [Transfer; 3] =
@@ -34,9 +35,6 @@ const TIMED: usize = 3;
 /// transfer tends to be fastest.
 pub const CLASSES: [usize; 4] = [16 << 10, 64 << 10, 256 << 10, 1 << 20];
 
-/// Number of runs before the first trial of a candidate.
-const FIRST_TRIAL: u32 = 12;
-
 /// Number of runs before the first trial of the ring of the other place, which costs several times
 /// as much as that of this place.
 const FIRST_TRIAL_ELSEWHERE: u32 = 100;
@@ -45,12 +43,14 @@ const FIRST_TRIAL_ELSEWHERE: u32 = 100;
 /// both causes.
 const DOUBT_ORDER: [usize; CANDIDATES.len()] = [ONE_COPY, NEAR, FAR];
 
-/// Number of bytes after which a run is measured although further messages are in flight.
-const RUN_BYTES: u64 = 4 << 20;
-
 /// Number of the first bytes through a ring that are not measured. They meet pages of the ring that
 /// the receiver has not mapped yet, and a ring has as many at most.
 const FIRST_PASS: u64 = 1 << 20;
+
+/// Returns the number of the class of messages of `length` bytes.
+pub(super) fn class_of(length: usize) -> usize {
+    CLASSES.iter().take_while(|longest| length > **longest).count()
+}
 
 /// What one sender knows about the transfers to one peer.
 #[derive(Clone, Copy, Debug, Default)]
@@ -106,31 +106,6 @@ impl LineTimes {
     }
 }
 
-/// Messages that are in flight together. They take the same transfer and are measured together.
-#[derive(Clone, Copy, Debug, Default)]
-struct TransferRun {
-    /// Number of the run; zero means none.
-    number: u32,
-    candidate: usize,
-    /// Number of messages in flight.
-    open: u32,
-    /// Total size of the messages that take the transfer, in bytes.
-    announced: u64,
-    /// Total size of the complete messages, in bytes.
-    bytes: u64,
-    began: u64,
-    /// A message did not go by the candidate alone, so the run says nothing about it.
-    is_spoiled: bool,
-}
-
-/// The choice made for a message.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Chosen {
-    class: usize,
-    /// Number of the run; zero for a message that is not measured.
-    run: u32,
-}
-
 impl TransferChoice {
     /// Chooses a transfer for a message of `length` bytes that is about to be announced. The caller
     /// passes the result to [`TransferChoice::ended`].
@@ -138,24 +113,16 @@ impl TransferChoice {
         let place = self.line.candidate();
         let (number, class) = self.class(length, |class| class.next(place));
         let best = class.best(place);
-        let run = &mut class.run;
-        if run.candidate != best && run.announced >= RUN_BYTES {
-            // A trial takes no more messages of a long window than it measures.
-            return (CANDIDATES[best], Chosen { class: number, run: 0 });
-        }
-        run.announced += length as u64;
-        run.open += 1;
-        (CANDIDATES[run.candidate], Chosen { class: number, run: run.number })
+        let (candidate, run) = class.run.join(best, length);
+        (CANDIDATES[candidate], Chosen { class: number, run })
     }
 
     /// Chooses the transfer without a ring for such a message. Its cost is known when there is a
     /// ring.
     pub(crate) fn choose_one_copy(&mut self, length: usize) -> (Transfer, Chosen) {
         let (number, class) = self.class(length, |_| ONE_COPY);
-        let run = &mut class.run;
-        run.announced += length as u64;
-        run.open += 1;
-        (CANDIDATES[ONE_COPY], Chosen { class: number, run: run.number })
+        let (candidate, run) = class.run.join(ONE_COPY, length);
+        (CANDIDATES[candidate], Chosen { class: number, run })
     }
 
     /// Returns the class of messages of `length` bytes, with its number. `next` returns the
@@ -165,13 +132,11 @@ impl TransferChoice {
         length: usize,
         next: impl FnOnce(&mut SizeClass) -> usize,
     ) -> (usize, &mut SizeClass) {
-        let number = CLASSES.iter().take_while(|longest| length > **longest).count();
+        let number = class_of(length);
         let class = &mut self.classes[number];
-        if class.run.number == 0 {
-            // Zero is not a run number.
-            self.runs = self.runs.wrapping_add(1).max(1);
+        if class.run.is_none() {
             let candidate = next(class);
-            class.run = TransferRun { number: self.runs, candidate, ..TransferRun::default() };
+            class.run = TransferRun::begin(&mut self.runs, candidate);
         }
         (number, class)
     }
@@ -179,8 +144,7 @@ impl TransferChoice {
     /// Returns the faster copy-ring transfer for messages of `length` bytes, for data that cannot
     /// take another transfer.
     pub(crate) fn ring(&self, length: usize) -> Transfer {
-        let number = CLASSES.iter().take_while(|longest| length > **longest).count();
-        let [cached, streamed, ..] = &self.classes[number].rates;
+        let [cached, streamed, ..] = &self.classes[class_of(length)].rates;
         let place = self.line.candidate();
         let candidate = match cached.is_known() && streamed.is_known() {
             true if streamed.cost() < cached.cost() => FAR,
@@ -210,28 +174,12 @@ impl TransferChoice {
         let began = met.max(self.last_end);
         self.last_end = now;
         let class = &mut self.classes[chosen.class];
-        let run = &mut class.run;
-        if chosen.run == 0 || run.number != chosen.run {
-            return;
-        }
-        run.open = run.open.saturating_sub(1);
-        run.is_spoiled |= bytes == 0;
-        if bytes > 0 {
-            run.began = if run.bytes == 0 { began } else { run.began };
-            run.bytes += bytes as u64;
-        }
-        if run.open == 0 || run.bytes >= RUN_BYTES {
-            let TransferRun { candidate, bytes, began, is_spoiled, .. } = core::mem::take(run);
-            let elapsed = now.saturating_sub(began);
-            let is_first_pass = CANDIDATES[candidate].is_ring() && self.first_pass < FIRST_PASS;
-            if is_first_pass {
-                self.first_pass += bytes;
-            }
-            if bytes > 0 && elapsed > 0 && !is_spoiled && !is_first_pass {
-                let cost = elapsed.saturating_mul(1 << 20) / bytes;
-                let cost = u32::try_from(cost).unwrap_or(u32::MAX).max(1);
-                class.learn(candidate, cost, self.line.candidate());
-            }
+        let Some(run) = class.run.ended(chosen, bytes, began) else { return };
+        let is_first_pass = CANDIDATES[run.candidate()].is_ring() && self.first_pass < FIRST_PASS;
+        if is_first_pass {
+            self.first_pass += run.bytes();
+        } else if let Some(cost) = run.cost(now) {
+            class.learn(run.candidate(), cost, self.line.candidate());
         }
     }
 }

@@ -5,6 +5,9 @@
 /// on a busy machine that of many messages. It seldom lowers one.
 const COUNTED: usize = 5;
 
+/// Number of runs before the first trial of a candidate.
+pub(super) const FIRST_TRIAL: u32 = 12;
+
 /// Number of measurements before a candidate is compared with the others.
 pub(super) const ENOUGH: u8 = 3;
 
@@ -42,12 +45,22 @@ impl Rate {
         self.known >= ENOUGH
     }
 
+    /// Returns the second lowest of the measured costs that count, or zero without any.
     pub(super) fn cost(&self) -> u32 {
+        self.ranked(1.min(self.known.saturating_sub(1)))
+    }
+
+    /// Returns the median of the measured costs that count, or zero without any.
+    pub(super) fn median(&self) -> u32 {
+        self.ranked(self.known / 2)
+    }
+
+    /// Returns the measured cost with `lower` lower ones.
+    fn ranked(&self, lower: u8) -> u32 {
         let mut measured = self.measured;
         let known = &mut measured[..usize::from(self.known)];
         known.sort_unstable();
-        let second = 1.min(known.len().saturating_sub(1));
-        known.get(second).copied().unwrap_or(0)
+        known.get(usize::from(lower)).copied().unwrap_or(0)
     }
 
     /// Returns the lowest of the measured costs that count, or zero without any.

@@ -9,15 +9,17 @@ use crate::hca::RemoteAddress;
 /// |-------:|-----:|-----------|------------------------------------------------------------------|
 /// |      0 |    8 | `key`     | context (upper 32 bits) and tag; kinds 0 to 2, 7, 11 to 13, 15   |
 /// |      8 |    8 | `total`   | length of the message, bytes; kinds 0 to 2, 7, 12, 13            |
-/// |        |      |           | length of the receive buffer, bytes; kind 11                     |
-/// |     16 |    4 | `place`   | the sender's identifier of a message; kinds 2, 3, 7 to 10        |
+/// |        |      |           | length of the receive buffer, bytes; kinds 11, 18                |
+/// |     16 |    4 | `place`   | the sender's identifier of a message; kinds 2, 3, 7 to 10, 18,   |
+/// |        |      |           | 19                                                               |
 /// |        |      |           | the receiver's identifier of a receive; kinds 11 to 16           |
 /// |        |      |           | the rank that died; kind 17                                      |
-/// |     20 |    4 | `number`  | which offer from its sender to its receiver; kinds 2, 3, 7 to 10 |
+/// |     20 |    4 | `number`  | which offer from its sender to its receiver; kinds 2, 3, 7 to    |
+/// |        |      |           | 10, 18, 19                                                       |
 /// |     24 |    4 | `kind`    | see the next table                                               |
 /// |     28 |    4 | `remote`  | key of the region that holds the message; kind 7                 |
-/// |        |      |           | key of the region that holds the receive buffer; kind 11         |
-/// |     32 |    8 | `address` | address of the first byte; kinds 7, 11                           |
+/// |        |      |           | key of the region that holds the receive buffer; kinds 11, 18    |
+/// |     32 |    8 | `address` | address of the first byte; kinds 7, 11, 18                       |
 /// |     40 |    4 | `turn`    | [`Turn`] of the message: zero means none; kind 7                 |
 /// |        |      |           | [`Turn`] of the message: never zero; kinds 11 to 16              |
 /// |     44 |    4 |           | zero                                                             |
@@ -30,6 +32,7 @@ use crate::hca::RemoteAddress;
 /// |    3 | call      |    9 | retract         |   15 | retract RTR                     |
 /// |    4 | keep      |   10 | retracted       |   16 | RTR retracted                   |
 /// |    5 | send      |   11 | RTR             |   17 | dead                            |
+/// |   18 | CTS       |   19 | CTS written     |      |                                 |
 ///
 /// Numbers are little-endian. Fields that a kind does not use are zero.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -122,6 +125,18 @@ pub enum StreamHead {
         /// The rank that died.
         rank: u32,
     },
+    /// Clear to send: an announced message has met its receive. The sender is to write the message
+    /// into the receive buffer.
+    Cts {
+        /// The message.
+        name: DeferredMessageId,
+        /// Size of the receive buffer, in bytes.
+        capacity: usize,
+        /// The location of the receive buffer.
+        to: RemoteAddress,
+    },
+    /// A message that was cleared to send is written.
+    CtsWritten(DeferredMessageId),
 }
 
 /// Identifies the receive that sent an RTR, and the message that it asks for.
@@ -196,6 +211,10 @@ impl StreamHead {
             Self::Dead { rank } => {
                 HeadFields { kind: 17, name: DeferredMessageId { place: rank, number: 0 }, ..none }
             }
+            Self::Cts { name, capacity, to: remote } => {
+                HeadFields { kind: 18, total: capacity as u64, name, remote, ..none }
+            }
+            Self::CtsWritten(name) => HeadFields { kind: 19, name, ..none },
         };
         fields.pack()
     }
@@ -233,6 +252,8 @@ impl StreamHead {
             15 => Ok(Self::RetractRtr { key, asked: asked? }),
             16 => Ok(Self::RtrRetracted(asked?)),
             17 => Ok(Self::Dead { rank: name.place }),
+            18 => Ok(Self::Cts { name, capacity: length, to: remote }),
+            19 => Ok(Self::CtsWritten(name)),
             found => Err(Corrupt::Kind { found: found.min(u8::MAX.into()) as u8 }),
         }
     }
@@ -325,6 +346,8 @@ mod tests {
             StreamHead::RetractRtr { key, asked },
             StreamHead::RtrRetracted(asked),
             StreamHead::Dead { rank: 4095 },
+            StreamHead::Cts { name, capacity: 70_000, to: from },
+            StreamHead::CtsWritten(name),
         ] {
             assert_eq!(StreamHead::parse(&head.pack()), Ok(head));
         }
@@ -345,8 +368,8 @@ mod tests {
     fn an_impossible_head_is_refused() {
         assert!(StreamHead::parse(&[0xff; StreamHead::LENGTH]).is_err());
         let mut bytes = StreamHead::Leave.pack();
-        bytes[24] = 18;
-        assert_eq!(StreamHead::parse(&bytes), Err(Corrupt::Kind { found: 18 }));
+        bytes[24] = 20;
+        assert_eq!(StreamHead::parse(&bytes), Err(Corrupt::Kind { found: 20 }));
         bytes[24] = 14;
         assert_eq!(StreamHead::parse(&bytes), Err(Corrupt::Rtr));
         let offer = Offer { total: 1, place: 0, number: 0 };

@@ -32,6 +32,13 @@ impl SimDevice {
         Self { rank, fabric }
     }
 
+    /// Returns the time of the rank's processor, in nanoseconds of virtual time. Without a
+    /// [`Wire`](super::Wire) it stays zero.
+    #[must_use]
+    pub fn clock(&self) -> u64 {
+        lock(&self.fabric).rank(self.rank).clock
+    }
+
     /// Returns the number of registered regions.
     #[must_use]
     pub fn regions(&self) -> usize {

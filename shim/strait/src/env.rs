@@ -12,7 +12,7 @@ pub use unknown::{Unknown, unknown};
 use std::path::PathBuf;
 
 use strait_core::engine::Tuning;
-use strait_core::lmt::Transfer;
+use strait_core::lmt::{RemoteTransfer, Transfer};
 use strait_core::ring::Design;
 use strait_core::rndv::Rendezvous;
 use strait_core::wire::{FASTBOX_LENGTH_MAX, StreamHead};
@@ -90,6 +90,15 @@ pub(crate) const LMT: Variable = Variable {
     name: "STRAIT_LMT",
     meaning: "transfer of messages above STRAIT_EAGER_MAX on a node",
     expected: "auto, cma_shared, cma, copy_ring or copy_ring_nt",
+    default: "auto",
+};
+
+/// The way of announced messages between nodes.
+pub(crate) const NET_LMT: Variable = Variable {
+    name: "STRAIT_NET_LMT",
+    meaning: "way of announced messages between nodes: the receiver reads, the sender writes, or \
+              the cheaper one lately",
+    expected: "auto, read or write",
     default: "auto",
 };
 
@@ -232,6 +241,7 @@ pub const VARIABLES: &[Variable] = &[
     UNEXPECTED_MAX,
     BYPASS,
     LMT,
+    NET_LMT,
     RENDEZVOUS,
     RENDEZVOUS_PROFILE,
     RENDEZVOUS_PROFILE_OUT,
@@ -276,6 +286,7 @@ pub(crate) fn tuning_over(default: Tuning) -> Result<Tuning, EnvError> {
     let rendezvous = RENDEZVOUS.read(|name: &String| rendezvous(name).is_some())?;
     let bypass = BYPASS.read(|name: &String| ["on", "off"].contains(&name.as_str()))?;
     let transfer = LMT.read(|name: &String| transfer(name).is_some())?;
+    let remote_transfer = NET_LMT.read(|name: &String| remote_transfer(name).is_some())?;
     Ok(Tuning {
         fastbox_max: fastbox_max.unwrap_or(default.fastbox_max),
         eager_max: bytes(&EAGER_MAX)?.unwrap_or(default.eager_max),
@@ -284,6 +295,9 @@ pub(crate) fn tuning_over(default: Tuning) -> Result<Tuning, EnvError> {
         unexpected_max: bytes(&UNEXPECTED_MAX)?.unwrap_or(default.unexpected_max),
         bypass: bypass.map_or(default.bypass, |name| name == "on"),
         transfer: transfer.and_then(|name| self::transfer(&name)).unwrap_or(default.transfer),
+        remote_transfer: remote_transfer
+            .and_then(|name| self::remote_transfer(&name))
+            .unwrap_or(default.remote_transfer),
         rendezvous: rendezvous
             .and_then(|name| self::rendezvous(&name))
             .unwrap_or(default.rendezvous),
@@ -429,6 +443,10 @@ fn rendezvous(name: &str) -> Option<Rendezvous> {
 
 fn transfer(name: &str) -> Option<Transfer> {
     Transfer::ALL.into_iter().find(|transfer| transfer.name() == name)
+}
+
+fn remote_transfer(name: &str) -> Option<RemoteTransfer> {
+    RemoteTransfer::ALL.into_iter().find(|way| way.name() == name)
 }
 
 #[cfg(test)]

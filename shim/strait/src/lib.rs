@@ -125,10 +125,10 @@ pub use request::several::{test_all, test_any, test_some, wait_all, wait_any, wa
 pub use scope::Scope;
 pub use source::{Source, Tag};
 pub use strait_core::engine::{
-    FailureCause, Fault, Rtrs, StartError, Status, Tuning, UnexpectedUsage,
+    FailureCause, Fault, RemoteTransfers, Rtrs, StartError, Status, Tuning, UnexpectedUsage,
 };
 pub use strait_core::layout::{Call, Wait};
-pub use strait_core::lmt::Transfer;
+pub use strait_core::lmt::{RemoteTransfer, Transfer};
 pub use strait_core::lock::{LockCosts, LockMode, LockType};
 pub use strait_core::matching::{ANY_TAG, TAG_MAX};
 pub use strait_core::reduce::{Integer, Op};

@@ -4,10 +4,14 @@ use core::cell::Cell;
 use core::panic::AssertUnwindSafe;
 use std::panic::{catch_unwind, resume_unwind};
 
-use strait_core::engine::Rtrs;
+use strait_core::engine::{RemoteTransfers, Rtrs};
+use strait_core::lmt::RemoteTransfer;
 use strait_core::ring::Design;
 use strait_core::rma::RecordName;
-use strait_tests::cluster::{Cluster, Plan, hear_of_a_death, overtake, play, play_windows, write};
+use strait_tests::cluster::{
+    Cluster, Plan, Windows, come_late, drop_receives, hear_of_a_death, overtake, play,
+    play_windows, refuse_nonsense, time, write,
+};
 use strait_tests::traffic;
 
 /// Runs `scenario` for each design and many seeds, or for the single seed in `STRAIT_TEST_SEED`.
@@ -25,9 +29,17 @@ fn for_each_seed(seeds: u64, scenario: impl Fn(u64, Design)) {
 
 #[test]
 fn every_message_meets_its_receive() {
+    let (reads, writes) = (Cell::new(0), Cell::new(0));
     for_each_seed(120, |seed, design| {
-        play(Cluster::drawn(seed, 3, design), &Plan::drawn(seed, 3, 40), seed, None);
+        let plan = Plan::drawn(seed, 3, 40);
+        let (_, RemoteTransfers { read, written }) =
+            play(Cluster::drawn(seed, 3, design), &plan, seed, None);
+        reads.set(reads.get() + read);
+        writes.set(writes.get() + written);
     });
+    let all = std::env::var_os("STRAIT_TEST_SEED").is_none() && !cfg!(strait_sanitized);
+    let ways = [reads.get(), writes.get()];
+    assert!(!all || ways.iter().all(|messages| *messages > 1000), "{ways:?}");
 }
 
 #[test]
@@ -57,7 +69,7 @@ fn receivers_come_first() {
     let sums = Cell::default();
     for_each_seed(40, |seed, design| {
         let cluster = Cluster::drawn(seed, 2, design);
-        sum_up(&sums, play(cluster, &Plan::of_large(seed, 2, 40), seed, None));
+        sum_up(&sums, play(cluster, &Plan::of_large(seed, 2, 40), seed, None).0);
     });
     let all = std::env::var_os("STRAIT_TEST_SEED").is_none() && !cfg!(strait_sanitized);
     assert!(!all || sums.get().iter().all(|sum| *sum > 30), "{sums:?}");
@@ -84,6 +96,52 @@ fn ranks_without_a_launcher_that_tells_of_deaths_tell_each_other() {
 #[test]
 fn a_message_is_written_while_its_receiver_computes() {
     Design::ALL.into_iter().for_each(write);
+}
+
+#[test]
+fn receives_that_come_late_have_their_messages_read_or_written() {
+    Design::ALL.into_iter().for_each(come_late);
+}
+
+/// Sends windows of announced messages in virtual time, on the cards of `[RdmaChannel04]`, and
+/// prints what a message takes. Returns the times with the ways `auto`, `read` and `write`, and how
+/// the messages came with `auto`.
+fn compare(windows: Windows) -> ([u64; 3], RemoteTransfers) {
+    let ways = RemoteTransfer::ALL.map(|way| time(Design::ZeroCopy, way, windows));
+    let Windows { count, messages, .. } = windows;
+    let times = ways.map(|(time, _)| time / (count * messages) as u64);
+    let counts = ways[0].1;
+    println!("{windows:?}: auto, read, write: {times:?} ns; {counts:?}");
+    (times, counts)
+}
+
+#[test]
+fn announced_messages_are_written_where_that_is_cheaper() {
+    for (length, messages) in [(20 << 10, 1), (64 << 10, 4), (64 << 10, 16), (512 << 10, 2)] {
+        let windows = Windows { count: 80, messages, length, compute_ns: 0 };
+        let ([auto, read, write], came) = compare(windows);
+        assert!(write < read && auto < read, "{windows:?}");
+        assert!(came.written > 3 * came.read, "{windows:?}: {came:?}");
+    }
+}
+
+#[test]
+fn announced_messages_are_read_from_a_sender_that_computes() {
+    for (length, messages) in [(20 << 10, 1), (64 << 10, 4)] {
+        let windows = Windows { count: 80, messages, length, compute_ns: 300_000 };
+        let (_, came) = compare(windows);
+        assert!(came.read > 9 * came.written, "{windows:?}: {came:?}");
+    }
+}
+
+#[test]
+fn dropped_receives_of_announced_messages_are_not_written() {
+    Design::ALL.into_iter().for_each(drop_receives);
+}
+
+#[test]
+fn a_word_about_no_message_ends_the_stream() {
+    Design::ALL.into_iter().for_each(refuse_nonsense);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use strait::boot::SegmentConfig;
-use strait::{LockDesign, Rendezvous, Transfer, WindowDesign};
+use strait::{LockDesign, RemoteTransfer, Rendezvous, Transfer, WindowDesign};
 
 use super::job::Job;
 use crate::shape;
@@ -112,6 +112,7 @@ impl Settings {
             }
         };
         word("STRAIT_LMT", &Transfer::ALL.map(Transfer::name));
+        word("STRAIT_NET_LMT", &RemoteTransfer::ALL.map(RemoteTransfer::name));
         word("STRAIT_RENDEZVOUS", &Rendezvous::ALL.map(Rendezvous::name));
         word("STRAIT_RING", &["basic", "piggyback", "pipeline", "zero_copy", "rendezvous_write"]);
         word("STRAIT_HCA", &["soft-inline", "soft-engine", "soft-iwarp"]);

@@ -1,11 +1,13 @@
 //! The engines of a job on several nodes, on one thread, over the simulated fabric. Everything is
 //! drawn from a seed, and the oracle judges the matching.
 
+mod announced;
 mod plan;
 mod play;
 mod scripted;
 mod windows;
 
+pub use announced::{Windows, come_late, drop_receives, refuse_nonsense, time};
 pub use plan::Plan;
 pub use play::play;
 pub use scripted::{hear_of_a_death, overtake, write};
@@ -20,7 +22,7 @@ use strait_core::engine::{
 };
 use strait_core::hca::{Access, Hca as _, Region};
 use strait_core::layout::RingPart;
-use strait_core::lmt::Transfer;
+use strait_core::lmt::{RemoteTransfer, Transfer};
 use strait_core::ring::{self, Design};
 use strait_core::rndv::Rendezvous;
 use strait_core::shm::ParcelSet;
@@ -51,6 +53,8 @@ struct Port<'a> {
     rng: &'a mut Rng,
     /// Percentage of registrations of users' memory that are refused.
     refuse: u32,
+    /// Nanoseconds that have passed beside virtual time.
+    clock: u64,
 }
 
 impl Channel for Port<'_> {
@@ -105,6 +109,10 @@ impl Channel for Port<'_> {
         self.node.links[peer as usize].is_some()
     }
 
+    fn now(&self) -> u64 {
+        self.clock + self.node.device.clock()
+    }
+
     fn close(&mut self, peer: u32) {
         self.node.close(peer);
     }
@@ -119,6 +127,11 @@ pub struct Cluster {
     dead: Option<u32>,
     rng: Rng,
     refuse: u32,
+    /// Nanoseconds that have passed beside virtual time. In a drawn cluster they pass at random, so
+    /// that either way of a large message seems the cheaper one for a while.
+    clock: u64,
+    /// The most bits of the nanoseconds that pass in a turn.
+    clock_bits: u32,
     /// The segment of each node.
     _arenas: Vec<Arena>,
     ledger: Ledger,
@@ -148,10 +161,12 @@ impl Cluster {
             stream_max: draws.usize(0..600),
             unexpected_max: *draws.choice(&[300, 2000, 1 << 20]).expect("one of them"),
             transfer: Transfer::CopyRing,
+            remote_transfer: *draws.choice(&RemoteTransfer::ALL).expect("one of them"),
             rendezvous: *draws.choice(&Rendezvous::ALL).expect("one of them"),
             ..Tuning::default()
         };
-        Self::on(fabric, links, (ranks, per_node), tuning, (rng, refuse))
+        let cluster = Self::on(fabric, links, (ranks, per_node), tuning, (rng, refuse));
+        Self { clock_bits: 12, ..cluster }
     }
 
     /// Creates a cluster on `fabric`, of `ranks` ranks with `per_node` on a node.
@@ -183,7 +198,17 @@ impl Cluster {
             engine
         };
         let engines = (0..ranks).map(engine).collect();
-        Self { engines, mesh, dead: None, rng, refuse, _arenas: arenas, ledger }
+        Self {
+            engines,
+            mesh,
+            dead: None,
+            rng,
+            refuse,
+            clock: 0,
+            clock_bits: 0,
+            _arenas: arenas,
+            ledger,
+        }
     }
 
     fn ranks(&self) -> Range<u32> {
@@ -211,7 +236,10 @@ impl Cluster {
             engine.fastbox_backed(peer, true);
         }
         let node = &mut self.mesh.nodes[rank as usize];
-        let far = engine.poll_network(&mut Port { node, rng: &mut self.rng, refuse: self.refuse });
+        let bits = self.rng.u32(0..=self.clock_bits);
+        self.clock += self.rng.u64(0..1 << bits);
+        let (refuse, clock) = (self.refuse, self.clock);
+        let far = engine.poll_network(&mut Port { node, rng: &mut self.rng, refuse, clock });
         polled | moved | far.expect("memory")
     }
 

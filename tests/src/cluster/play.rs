@@ -7,8 +7,8 @@ use strait::Fault;
 use strait::raw::ANY_SOURCE;
 use strait_core::buffer::{Cursor, Part};
 use strait_core::engine::{
-    FailureCause, Gone, InUse, MessageId, Outcome, Owner, Received, RequestId, Rtrs, SendMode,
-    Sent, StartError,
+    FailureCause, Gone, InUse, MessageId, Outcome, Owner, Received, RemoteTransfers, RequestId,
+    Rtrs, SendMode, Sent, StartError,
 };
 use strait_core::wire::Key;
 
@@ -68,12 +68,17 @@ enum State {
 }
 
 /// Plays `plan` to its end and judges it. `victim` gives the rank that dies, and the turn. Returns
-/// the counts of all RTRs.
+/// the counts of all RTRs, and of the announced messages.
 ///
 /// # Panics
 ///
 /// When a receive got the wrong message, or a message is lost.
-pub fn play(mut cluster: Cluster, plan: &Plan, seed: u64, victim: Option<(u32, u32)>) -> Rtrs {
+pub fn play(
+    mut cluster: Cluster,
+    plan: &Plan,
+    seed: u64,
+    victim: Option<(u32, u32)>,
+) -> (Rtrs, RemoteTransfers) {
     let mut game = Game::new(&mut cluster, plan, seed);
     let (mut turns, mut quiet) = (0, 0);
     while !game.is_over() {
@@ -92,11 +97,11 @@ pub fn play(mut cluster: Cluster, plan: &Plan, seed: u64, victim: Option<(u32, u
     }
     game.judge();
     game.leave();
-    let rtrs = game.rtrs();
+    let counts = (game.rtrs(), game.remote_transfers());
     let ledger = cluster.ledger.clone();
     drop(cluster);
     assert_eq!(ledger.lent_bytes(), 0, "memory was not released");
-    rtrs
+    counts
 }
 
 /// Returns the state of a receive that began with this result.
@@ -334,6 +339,14 @@ impl<'a> Game<'a> {
                 used: sum.used + one.used,
                 stopped: sum.stopped + one.stopped,
             }
+        })
+    }
+
+    /// Returns the counts of announced messages of all living ranks.
+    fn remote_transfers(&self) -> RemoteTransfers {
+        self.cluster.living().fold(RemoteTransfers::default(), |sum, rank| {
+            let one = self.cluster.engines[rank as usize].remote_transfers();
+            RemoteTransfers { read: sum.read + one.read, written: sum.written + one.written }
         })
     }
 

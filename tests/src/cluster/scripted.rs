@@ -23,11 +23,21 @@ fn two(design: Design) -> Cluster {
 }
 
 fn on_nodes_of(per_node: u32, ranks: u32, design: Design) -> Cluster {
+    tuned(per_node, ranks, design, Tuning::default)
+}
+
+/// Creates a cluster with the cards of the papers.
+pub(super) fn tuned(
+    per_node: u32,
+    ranks: u32,
+    design: Design,
+    tuning: impl Fn() -> Tuning,
+) -> Cluster {
     let mut model = Model::of_2004();
     model.capabilities.message = PIECE;
     let links = ring::LinkConfig { design, chunk: 16 << 10, slots: 3, large: 32 << 10 };
     let (fabric, rng) = (SimFabric::new(1, ranks, model), Rng::with_seed(1));
-    Cluster::on(fabric, links, (ranks, per_node), Tuning::default, (rng, 0))
+    Cluster::on(fabric, links, (ranks, per_node), tuning, (rng, 0))
 }
 
 /// Rank 3 of two nodes dies, and the operating system reports it to rank 2, which is on its node.
@@ -117,7 +127,12 @@ pub fn overtake(design: Design) {
 }
 
 impl Cluster {
-    fn receive(&mut self, (source, at): (u32, u32), tag: u32, buffer: Cursor) -> RequestId {
+    pub(super) fn receive(
+        &mut self,
+        (source, at): (u32, u32),
+        tag: u32,
+        buffer: Cursor,
+    ) -> RequestId {
         let (pattern, engine) =
             (Pattern { context: 0, source, tag }, &mut self.engines[at as usize]);
         // SAFETY: the buffers live as long as the cluster, and are not accessed before the end.
@@ -127,7 +142,7 @@ impl Cluster {
         }
     }
 
-    fn send(&mut self, (from, to): (u32, u32), tag: u32, data: Cursor) -> RequestId {
+    pub(super) fn send(&mut self, (from, to): (u32, u32), tag: u32, data: Cursor) -> RequestId {
         // SAFETY: the buffers live as long as the cluster, and are not accessed before the end.
         let sent =
             unsafe { self.engines[from as usize].isend(to, Key::new(0, tag), data, Owner(1)) };
@@ -137,11 +152,11 @@ impl Cluster {
         }
     }
 
-    fn is_over(&mut self, rank: u32, id: RequestId) -> bool {
+    pub(super) fn is_over(&mut self, rank: u32, id: RequestId) -> bool {
         self.engines[rank as usize].test(id).is_some_and(|outcome| outcome.is_ok())
     }
 
-    fn run_until(&mut self, is_there: impl Fn(&mut Self) -> bool) {
+    pub(super) fn run_until(&mut self, mut is_there: impl FnMut(&mut Self) -> bool) {
         for _ in 0..100_000 {
             if is_there(self) {
                 return;
@@ -155,7 +170,7 @@ impl Cluster {
     }
 }
 
-fn cursor(buffer: &mut [u8]) -> Cursor {
+pub(super) fn cursor(buffer: &mut [u8]) -> Cursor {
     let part = Part { base: NonNull::from(&mut *buffer).cast(), length: buffer.len() };
     // SAFETY: the buffers live as long as the cluster, and are not accessed before the end.
     unsafe { Cursor::contiguous(part) }

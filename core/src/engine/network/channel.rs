@@ -67,6 +67,13 @@ pub trait Channel {
     /// if there is none.
     fn is_linked(&self, peer: u32) -> bool;
 
+    /// Returns the time, in nanoseconds since any fixed moment. Transfers are compared by it.
+    ///
+    /// The engine asks at both ends of a transfer. The time that was told before a call
+    /// ([`Engine::tell_time`](crate::engine::Engine::tell_time)) would not do, since a software
+    /// device moves a whole message within one call.
+    fn now(&self) -> u64;
+
     /// Ends both streams with `peer`. From then on no part is touched, and no transfer goes on.
     fn close(&mut self, peer: u32);
 }

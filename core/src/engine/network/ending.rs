@@ -42,6 +42,7 @@ impl<M: Memory + Clone> Engine<M> {
         self.hide_all(peer, channel);
         let fault = how.fault(peer);
         self.fail_readings_from(peer, fault, channel);
+        self.fail_cleared_from(peer, fault, channel);
         self.fail_writings_to(peer, fault, channel);
         self.uninvite_all(peer, fault, channel);
         stream.outgoing.drop_words(&mut self.network.controls);

@@ -112,6 +112,10 @@ impl<M: Memory + Clone> Engine<M> {
             StreamHead::Send => stream.outgoing.set_told_to_keep(false),
             StreamHead::Leave => stream.leave(),
             StreamHead::Dead { rank } => self.take_death(rank)?,
+            StreamHead::Cts { name, capacity, to } => {
+                sound(self.take_cts(source, name, (to, capacity))?)?;
+            }
+            StreamHead::CtsWritten(name) => self.take_cts_written(source, name, channel)?,
         }
         if let Some(stream) = self.network.streams.get_mut(number) {
             stream.incoming.next_head();

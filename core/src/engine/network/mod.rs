@@ -10,7 +10,7 @@
 //! pull requests are the same as on the node.
 //!
 //! A message above `stream_max` goes beside the streams. The receiver reads it where it lies, or
-//! the sender writes it to the address that an earlier receive gave. No message waits for ever
+//! the sender writes it to the address that its receive gave. No message waits for ever
 //! behind the bytes of another. A message that is sent unasked is taken even without a receive. A
 //! message beyond the share of its source is put when its receive has pulled it. So a rank inside
 //! the library takes every packet that comes, and control messages travel between the messages.
@@ -21,6 +21,7 @@
 mod announcement;
 mod channel;
 mod control;
+mod cts;
 mod deaths;
 mod ending;
 mod halt;
@@ -29,6 +30,7 @@ mod invitation;
 mod outgoing;
 mod read;
 mod rndv_read;
+mod rndv_recv_cts;
 mod rndv_recv_posted;
 mod rndv_send;
 mod rndv_write;
@@ -45,6 +47,7 @@ use crate::layout::Wait;
 use crate::memory::{Memory, OutOfMemory, Pinned, Slab};
 use announcement::Announced;
 use control::Controls;
+use cts::ClearToSend;
 use deaths::Deaths;
 use halt::{Halt, NONSENSE};
 use invitation::Invited;
@@ -64,10 +67,24 @@ pub(super) struct Network<M: Memory> {
     announced: Slab<Announced, M>,
     /// Large messages that are read from peers.
     readings: Slab<Reading, M>,
+    /// Receives to which peers write the messages that they announced.
+    cleared: Slab<ClearToSend, M>,
     /// Receives that peers may write to.
     invited: Slab<Invited, M>,
     /// Large messages that are written to peers.
     writings: Slab<Writing, M>,
+    /// Announced messages that have come.
+    came: RemoteTransfers,
+}
+
+/// Counts of the announced messages that came from other nodes beside the streams
+/// ([`Engine::remote_transfers`]).
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct RemoteTransfers {
+    /// Messages that this rank read.
+    pub read: u64,
+    /// Messages that their senders wrote at this rank's request.
+    pub written: u64,
 }
 
 impl<M: Memory + Clone> Network<M> {
@@ -79,8 +96,10 @@ impl<M: Memory + Clone> Network<M> {
             deaths: Deaths::new(memory.clone(), ranks)?,
             announced: Slab::new(memory.clone()),
             readings: Slab::new(memory.clone()),
+            cleared: Slab::new(memory.clone()),
             invited: Slab::new(memory.clone()),
             writings: Slab::new(memory.clone()),
+            came: RemoteTransfers::default(),
         })
     }
 
@@ -90,19 +109,21 @@ impl<M: Memory + Clone> Network<M> {
         self.streams.is_empty()
     }
 
-    /// Returns whether this rank reads a message from a peer.
-    pub(super) const fn is_reading(&self) -> bool {
-        !self.readings.is_empty()
+    /// Returns whether this rank reads an announced message from a peer, or a peer writes one here.
+    pub(super) const fn is_receiving(&self) -> bool {
+        !self.readings.is_empty() || !self.cleared.is_empty()
     }
 
     /// Returns the number of large messages under way, and of receives that have asked for theirs.
     pub(super) const fn transfers(&self) -> u32 {
-        self.announced.len() + self.readings.len() + self.invited.len() + self.writings.len()
+        let incoming = self.readings.len() + self.cleared.len() + self.invited.len();
+        incoming + self.announced.len() + self.writings.len()
     }
 
-    /// Reserves memory for a message that is to be read.
+    /// Reserves memory for a message that is to be read, or written by its sender.
     pub(super) fn reserve_reading(&mut self) -> Result<(), OutOfMemory> {
         self.readings.reserve()?;
+        self.cleared.reserve()?;
         self.controls.reserve()
     }
 
@@ -119,6 +140,11 @@ impl<M: Memory + Clone> Network<M> {
     /// Returns what a receive that reads its message waits for.
     pub(super) fn wait_of_reading(&self, number: u32) -> Option<Wait> {
         self.readings.get(number).map(Reading::wait)
+    }
+
+    /// Returns what a receive waits for that has its announced message written.
+    pub(super) fn wait_of_cleared(&self, number: u32) -> Option<Wait> {
+        self.cleared.get(number).map(ClearToSend::wait)
     }
 
     /// Returns what a receive that is being written waits for.
@@ -152,6 +178,12 @@ impl<M: Memory + Clone> Engine<M> {
             }
         }
         Ok(())
+    }
+
+    /// Returns counts of the announced messages that came from other nodes beside the streams.
+    #[must_use]
+    pub const fn remote_transfers(&self) -> RemoteTransfers {
+        self.network.came
     }
 
     /// Extends the tables of peers, so that `rank` is in them.
@@ -226,6 +258,7 @@ impl<M: Memory + Clone> Engine<M> {
             }
             _ => {}
         }
+        let cleared = self.clear_on(peer, channel);
         let written = self.invite_on(peer, channel) | self.write_on(peer, channel);
         // A stream that breaks here reports that once all bytes that had arrived are taken.
         let pushed = self.push_stream(number, channel);
@@ -239,7 +272,10 @@ impl<M: Memory + Clone> Engine<M> {
         }
         match pulled {
             Err(Halt::OutOfMemory(error)) => Err(error),
-            pulled => Ok(pulled.unwrap_or(false) | read? | written | pushed.unwrap_or(false)),
+            pulled => {
+                let received = pulled.unwrap_or(false) | read? | cleared?;
+                Ok(received | written | pushed.unwrap_or(false))
+            }
         }
     }
 

@@ -4,6 +4,7 @@ use super::{Begun, Broken, Channel, Direct};
 use crate::buffer::{Cursor, Direction, Part};
 use crate::hca::{Access, Region, RemoteAddress};
 use crate::layout::{Call, Wait};
+use crate::lmt::Chosen;
 use crate::wire::Offer;
 
 /// Number of parts of a buffer that are registered at a time.
@@ -31,6 +32,9 @@ pub(super) struct Reading {
     pub(super) request: Option<u32>,
     /// The place of the control message that will answer the sender.
     pub(super) word: u32,
+    pub(super) chosen: Chosen,
+    /// The time of the first attempt to start a transfer, if the message is measured.
+    pub(super) began: Option<u64>,
     pub(super) next: Option<u32>,
 }
 
@@ -83,6 +87,9 @@ impl Reading {
 
     /// Starts as many transfers as the channel takes now. Returns whether it took any.
     pub(super) fn go_on(&mut self, channel: &mut impl Channel) -> Result<bool, Broken> {
+        if self.chosen.is_measured() && self.began.is_none() {
+            self.began = Some(channel.now());
+        }
         let mut moved = false;
         while let Some(part) = self.next_part() {
             let Some((place, key)) = self.lend(part, channel) else { break };

@@ -7,21 +7,26 @@
 //! Some messages cannot be read straight into the buffer, because memory is not registered or
 //! because the parts are short. They are pulled, and come through the stream.
 //!
+//! A message with a buffer in one part may be written by its sender instead (`rndv_recv_cts`), if
+//! that was cheaper lately.
+//!
 //! Source: `[SpecRndv09]` §3.1.1, sender first.
 
 use super::Channel;
+use super::cts::ClearToSend;
 use super::read::{PARTS, Reading};
-use crate::buffer::Cursor;
+use crate::buffer::{Cursor, Direction};
 use crate::engine::request::RequestState;
 use crate::engine::started::outcome;
 use crate::engine::{Engine, Fault, StillClaimed};
 use crate::hca::RemoteAddress;
+use crate::lmt::{Chosen, RemoteTransfer};
 use crate::matching::Envelope;
 use crate::memory::{Memory, OutOfMemory};
 use crate::wire::{Offer, StreamHead};
 
 impl<M: Memory + Clone> Engine<M> {
-    /// Reads an announced message for the receive `id`, or pulls it.
+    /// Reads an announced message for the receive `id`, or has its sender write it, or pulls it.
     pub(in crate::engine) fn start_reading(
         &mut self,
         id: u32,
@@ -34,8 +39,13 @@ impl<M: Memory + Clone> Engine<M> {
         if buffer.count_parts() > 1 && wanted / buffer.count_parts() <= self.tuning.stream_max {
             return self.call_for(id, source, offer, buffer);
         }
-        self.network.readings.reserve()?;
+        self.network.reserve_reading()?;
         let word = self.reserve_word()?;
+        let (way, chosen) = self.choose_way(source, buffer, wanted);
+        if way == Direction::Write {
+            let cts = ClearToSend::new((id, envelope), (offer, wanted), buffer, (word, chosen));
+            return self.clear_to_send(id, cts);
+        }
         let number = self.network.readings.insert(Reading {
             source,
             tag,
@@ -49,6 +59,8 @@ impl<M: Memory + Clone> Engine<M> {
             refused: false,
             request: Some(id),
             word,
+            chosen,
+            began: None,
             next: None,
         })?;
         self.requests.set(id, RequestState::Reading { reading: number });
@@ -58,6 +70,22 @@ impl<M: Memory + Clone> Engine<M> {
             last.next = Some(number);
         }
         Ok(())
+    }
+
+    /// Chooses the way of a message of which the receive wants `wanted` bytes.
+    fn choose_way(&mut self, source: u32, buffer: Cursor, wanted: usize) -> (Direction, Chosen) {
+        let unmeasured = Chosen::default();
+        if wanted == 0 || buffer.in_one_part().is_none() {
+            return (Direction::Read, unmeasured);
+        }
+        match self.tuning.remote_transfer {
+            RemoteTransfer::Read => (Direction::Read, unmeasured),
+            RemoteTransfer::Write => (Direction::Write, unmeasured),
+            RemoteTransfer::Auto => match self.stream_mut(source) {
+                Some(stream) => stream.choice.choose(wanted),
+                None => (Direction::Read, unmeasured),
+            },
+        }
     }
 
     /// Continues the reads from the peer of the stream `number`.
@@ -81,7 +109,7 @@ impl<M: Memory + Clone> Engine<M> {
         while let Some(first) = self.first_reading(number)
             && self.network.readings.get(first).is_some_and(Reading::is_over)
         {
-            self.end_reading(number, first)?;
+            self.end_reading(number, first, channel)?;
             moved = true;
         }
         Ok(moved)
@@ -93,23 +121,50 @@ impl<M: Memory + Clone> Engine<M> {
 
     /// Ends the oldest message: its sender is told that it is read. A message that could not be
     /// read is pulled.
-    fn end_reading(&mut self, number: u32, first: u32) -> Result<(), OutOfMemory> {
+    fn end_reading(
+        &mut self,
+        number: u32,
+        first: u32,
+        channel: &impl Channel,
+    ) -> Result<(), OutOfMemory> {
         if self.network.readings.get(first).is_some_and(|reading| reading.refused) {
             self.pulls.reserve()?;
         }
         let Some(reading) = self.leave_readings(number, first) else { return Ok(()) };
-        let Reading { source, tag, offer, buffer, request, word, .. } = reading;
+        let Reading { source, tag, offer, buffer, request, word, chosen, began, .. } = reading;
+        let whole = request.is_some() && !reading.refused;
+        let bytes = if whole { reading.wanted } else { 0 };
+        self.measure(source, chosen, (bytes, began), channel);
         if let Some(id) = request.filter(|_| reading.refused) {
             self.network.controls.give_back(word);
             return self.call_for(id, source, offer, buffer);
         }
         if let Some(id) = request {
+            self.network.came.read += 1;
             let total = offer.total as usize;
             let (place, from) = ((&self.segment, self.rank), (source, tag));
             self.requests.finish(id, outcome(place, from, total, buffer.remaining()));
         }
         self.say(source, word, StreamHead::Done(offer.name()));
         Ok(())
+    }
+
+    /// Records what a message from `source` took: `bytes` of it came by the chosen way. Zero bytes
+    /// mean that the way was left.
+    pub(super) fn measure(
+        &mut self,
+        source: u32,
+        chosen: Chosen,
+        (bytes, began): (usize, Option<u64>),
+        channel: &impl Channel,
+    ) {
+        if chosen.is_measured()
+            && let Some(stream) = self.stream_mut(source)
+        {
+            let now = channel.now();
+            let bytes = if began.is_some() { bytes } else { 0 };
+            stream.choice.ended(chosen, bytes, began.unwrap_or(now), now);
+        }
     }
 
     /// Removes the oldest message from the list.

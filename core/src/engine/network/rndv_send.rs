@@ -3,7 +3,8 @@
 //! (`rndv_write`).
 //!
 //! An RTS is an offer that gives the address of the message. The answer is *done* when the receiver
-//! has read what it wants. Otherwise it is a pull request, and the message goes through the stream.
+//! has read what it wants. Or it is a *CTS*, and this rank writes the message. Otherwise it is a
+//! pull request, and the message goes through the stream.
 //!
 //! Between RTS and answer the peer's device may read the user's memory at any time. So a send that
 //! is dropped meanwhile is *retracted*. The receiver answers that it has not started to read and
@@ -92,14 +93,14 @@ impl<M: Memory + Clone> Engine<M> {
         unsafe { channel.register(part, access) }
     }
 
-    fn set_stage(&mut self, place: u32, stage: SendStage) {
+    pub(super) fn set_stage(&mut self, place: u32, stage: SendStage) {
         if let Some(message) = self.requests.outgoing_mut(place) {
             message.stage = stage;
         }
     }
 
     /// Finds the message that was offered to `peer` under this name, and whether it was announced.
-    fn find_offer(
+    pub(super) fn find_offer(
         &self,
         peer: u32,
         name: DeferredMessageId,

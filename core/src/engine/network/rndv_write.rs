@@ -1,14 +1,17 @@
-//! Large messages on their way out to receives that were posted before them: written into the
-//! receiver's buffer.
+//! Large messages on their way out that are written into the receiver's buffer: the receive was
+//! posted before them, or their receiver has answered the announcement by a *CTS*.
 //!
 //! A message with an RTR from its receive is written when its turn in the stream comes, and its
 //! RTR-ACK is put behind the written bytes. Bytes that the send queue does not take at once follow
 //! while later messages are put. *Written* is sent behind the last of them. In both cases the
 //! receiver has the whole message in its buffer, whatever the sender does then.
 //!
-//! Source: `[SpecRndv09]` §3.1.2, receiver first.
+//! A message that was announced is written when its CTS comes, with *CTS written* behind it.
+//!
+//! Source: `[SpecRndv09]` §3.1.2, receiver first; `[RdmaChannel04]` §6, writes of announced data.
 
 use super::Channel;
+use super::announcement::Announced;
 use super::write::There;
 use super::write::Writing;
 use crate::buffer::Part;
@@ -17,7 +20,7 @@ use crate::engine::rtrs::Wanted;
 use crate::engine::{Engine, Fault, Status};
 use crate::hca::{Region, RemoteAddress};
 use crate::memory::{Memory, OutOfMemory};
-use crate::wire::{Key, RtrId, StreamHead};
+use crate::wire::{DeferredMessageId, Key, RtrId, StreamHead};
 
 impl<M: Memory + Clone> Engine<M> {
     /// Handles an RTR from another node.
@@ -59,18 +62,41 @@ impl<M: Memory + Clone> Engine<M> {
         let There { to, capacity, asked } = there;
         let OutgoingMessage { key, total, .. } = *message;
         let rest = Part { length: part.length.min(capacity), ..part };
+        let end = StreamHead::Written(asked);
         let mut writing =
-            Writing { destination, request, region, rest, to, asked, last: 0, word: None };
+            Writing { destination, request, region, rest, to, end, last: 0, word: None };
         writing.go_on(channel);
         let whole = writing.rest.length == 0;
         if !whole {
             writing.word = Some(self.reserve_word()?);
         }
         let number = self.network.writings.insert(writing)?;
-        if let Some(message) = self.requests.outgoing_mut(request) {
-            message.stage = SendStage::Writing { writing: number };
-        }
+        self.set_stage(request, SendStage::Writing { writing: number });
         Ok(StreamHead::RtrAck { key, total, asked, whole })
+    }
+
+    /// Handles a CTS: the message that was announced to `peer` is written from now on, in the
+    /// registration of its announcement. Returns false if no such message waits for an answer.
+    pub(super) fn take_cts(
+        &mut self,
+        peer: u32,
+        name: DeferredMessageId,
+        (to, capacity): (RemoteAddress, usize),
+    ) -> Result<bool, OutOfMemory> {
+        let Some((message, Some(number))) = self.find_offer(peer, name) else { return Ok(false) };
+        let Some(part) = message.data.in_one_part() else { return Ok(false) };
+        self.network.writings.reserve()?;
+        let word = Some(self.reserve_word()?);
+        let Some(Announced { region, .. }) = self.network.announced.remove(number) else {
+            return Ok(false);
+        };
+        self.peers[peer as usize].offers.answered();
+        let (end, request) = (StreamHead::CtsWritten(name), name.place);
+        let rest = Part { length: part.length.min(capacity), ..part };
+        let writing = Writing { destination: peer, request, region, rest, to, end, last: 0, word };
+        let writing = self.network.writings.insert(writing)?;
+        self.set_stage(request, SendStage::Writing { writing });
+        Ok(true)
     }
 
     /// Continues the writes to `peer`. Returns whether anything moved.
@@ -83,12 +109,12 @@ impl<M: Memory + Clone> Engine<M> {
                 continue;
             }
             moved |= writing.go_on(channel);
-            let Writing { request, region, rest, asked, last, .. } = *writing;
+            let Writing { request, region, rest, end, last, .. } = *writing;
             if rest.length > 0 {
                 continue;
             }
             if let Some(word) = writing.word.take() {
-                self.say(peer, word, StreamHead::Written(asked));
+                self.say(peer, word, end);
             }
             if channel.is_done(peer, last) {
                 self.network.writings.remove(number);

@@ -7,6 +7,7 @@ use crate::buffer::Part;
 use crate::engine::Gone;
 use crate::engine::message_buffers::OwnedBuffer;
 use crate::engine::wait_list::WaitList;
+use crate::lmt::RemoteChoice;
 use crate::memory::Memory;
 use crate::wire::{Corrupt, Offer, StreamHead};
 
@@ -19,6 +20,8 @@ pub(in crate::engine) struct PeerStreams {
     pub(super) incoming: IncomingStream,
     /// Messages that are being read from the peer's memory, oldest first.
     pub(super) readings: WaitList,
+    /// The choice of the way for messages that the peer has announced.
+    pub(super) choice: RemoteChoice,
     /// The end of the peer, if it is known to run no more. Its last packets may not all be
     /// delivered yet.
     ended: Option<Gone>,
@@ -34,6 +37,7 @@ impl PeerStreams {
             outgoing: OutgoingStream::default(),
             incoming: IncomingStream::default(),
             readings: WaitList::default(),
+            choice: RemoteChoice::default(),
             ended: None,
             left: false,
         }

@@ -3,9 +3,9 @@
 use super::{Begun, Channel, Direct};
 use crate::buffer::{Direction, Part};
 use crate::hca::{Region, RemoteAddress};
-use crate::wire::RtrId;
 #[cfg(test)]
 use crate::wire::Turn;
+use crate::wire::{RtrId, StreamHead};
 
 /// The place where a receive on another node wants its message.
 #[derive(Clone, Copy, Debug)]
@@ -35,10 +35,12 @@ pub(super) struct Writing {
     pub(super) rest: Part,
     /// The address to which `rest` goes.
     pub(super) to: RemoteAddress,
-    pub(super) asked: RtrId,
+    /// The control message that reports the end.
+    pub(super) end: StreamHead,
     /// The last transfer.
     pub(super) last: u64,
-    /// The place of the control message that reports the end, until that is sent.
+    /// The place of that control message, until it is sent. `None` also if the head of the message
+    /// has reported the end.
     pub(super) word: Option<u32>,
 }
 

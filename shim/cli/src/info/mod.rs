@@ -112,6 +112,7 @@ fn thresholds() -> Vec<Fact> {
             unexpected_max,
             bypass,
             transfer,
+            remote_transfer,
             rendezvous,
         }) => {
             vec![
@@ -138,6 +139,11 @@ fn thresholds() -> Vec<Fact> {
                 ),
                 fact("bypass", if bypass { "on" } else { "off" }.into(), "of posted receives"),
                 fact("transfer", transfer.name().into(), "transfer of longer messages on a node"),
+                fact(
+                    "remote_transfer",
+                    remote_transfer.name().into(),
+                    "way of announced messages between nodes",
+                ),
                 fact("rendezvous", rendezvous.name().into(), "protocol of longer messages"),
             ]
         }
@@ -149,6 +155,7 @@ fn thresholds() -> Vec<Fact> {
             "unexpected_max",
             "bypass",
             "transfer",
+            "remote_transfer",
             "rendezvous",
         ]
         .map(|name| fact(name, "unusable".into(), &error.to_string()))

@@ -11,6 +11,7 @@ use core::fmt;
 use fastrand::Rng;
 use strait::raw::ANY_SOURCE;
 use strait_core::engine::{Rtrs, Tuning};
+use strait_core::lmt::RemoteTransfer;
 use strait_core::ring::{Design, LinkConfig};
 use strait_core::rndv::Rendezvous;
 
@@ -121,7 +122,9 @@ fn run_once(
 ) -> ApplicationCosts {
     let fabric = SimFabric::new(1, NODES, Model::of_2009(machine.reads));
     let links = LinkConfig::new(Design::ZeroCopy);
-    let tuning = Tuning { rendezvous, ..Tuning::default() };
+    // A late receiver of the paper reads.
+    let remote_transfer = RemoteTransfer::Read;
+    let tuning = Tuning { rendezvous, remote_transfer, ..Tuning::default() };
     let nodes = (0..NODES).map(|rank| {
         let program = Program::new(rank, machine, seed).of(application);
         EngineNode::new(&fabric, (rank, NODES), links, (tuning, Known::All), program)

@@ -12,8 +12,8 @@ use crate::mesh::MeshSide;
 /// The answer of a link that is not connected yet.
 const NOT_YET: ChannelProgress = ChannelProgress { bytes: 0, holds: false };
 
-/// The links of a node, by the engine's numbers of the ranks.
-pub(super) struct Port<'a>(pub(super) &'a mut NodeLinks);
+/// The links of a node, by the engine's numbers of the ranks, and the node's clock.
+pub(super) struct Port<'a>(pub(super) &'a mut NodeLinks, pub(super) u64);
 
 impl Port<'_> {
     /// Returns the rank of the job that the engine knows by this number.
@@ -72,6 +72,10 @@ impl Channel for Port<'_> {
 
     fn is_linked(&self, peer: u32) -> bool {
         self.0.is_linked(self.rank(peer))
+    }
+
+    fn now(&self) -> u64 {
+        self.1
     }
 
     fn close(&mut self, peer: u32) {

@@ -183,7 +183,8 @@ impl EngineNode {
     fn poll_network(&mut self) -> bool {
         self.links.take_callers().into_iter().for_each(|peer| self.know(peer));
         let moved = self.links.poll() | self.links.connect();
-        moved | self.engine.poll_network(&mut Port(&mut self.links)).expect("memory")
+        let now = self.now();
+        moved | self.engine.poll_network(&mut Port(&mut self.links, now)).expect("memory")
     }
 
     fn now(&self) -> u64 {

@@ -10,6 +10,7 @@ fn the_table_states_the_defaults_and_limits_that_hold() {
     assert_eq!(PARCEL_MAX.default, Tuning::default().parcel_max.to_string());
     assert_eq!(UNEXPECTED_MAX.default, Tuning::default().unexpected_max.to_string());
     assert_eq!(LMT.default, Tuning::default().transfer.name());
+    assert_eq!(NET_LMT.default, Tuning::default().remote_transfer.name());
     let choices = HCA.expected.replace(" or ", ", ");
     let devices = choices.split(", ").filter(|text| !text.contains('['));
     assert!(devices.map(str::parse::<DeviceChoice>).all(|choice| choice.is_ok()), "{choices}");
@@ -21,6 +22,7 @@ fn the_table_states_the_defaults_and_limits_that_hold() {
     assert_eq!(PACK_MAX.default, pack_max().unwrap().to_string());
     assert!(Design::ALL.iter().all(|design| RING.expected.contains(design.name())));
     assert!(Transfer::ALL.iter().all(|transfer| LMT.expected.contains(transfer.name())));
+    assert!(RemoteTransfer::ALL.iter().all(|way| NET_LMT.expected.contains(way.name())));
     assert_eq!(WINDOW.default, WindowDesign::default().name());
     assert!(WindowDesign::ALL.iter().all(|it| WINDOW.expected.contains(it.name())));
     assert_eq!(WINDOW_LOCK.default, crate::LockDesign::default().name());

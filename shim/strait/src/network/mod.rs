@@ -33,6 +33,7 @@ pub(crate) use window_tables::{
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::time::Instant;
 
 use strait_core::buffer::Part;
 use strait_core::engine::{Begun, Broken, Channel, ChannelProgress, Direct, FailureCause};
@@ -70,6 +71,8 @@ pub(crate) struct Network<H: Hca> {
     device: H,
     /// Number of links made so far.
     made: usize,
+    /// The moment from which [`Channel::now`] counts.
+    begin: Instant,
     /// The registered memory of the links. The device is dropped before it.
     loans: Vec<Loan>,
     /// The mailboxes of leaders. They own registered memory, too.
@@ -117,6 +120,7 @@ impl<H: Hca> Network<H> {
             others,
             device,
             made: 0,
+            begin: Instant::now(),
             loans: Vec::new(),
             mailboxes: MailboxTable::default(),
         }
@@ -368,6 +372,11 @@ impl<H: Hca> Channel for Network<H> {
 
     fn is_linked(&self, peer: u32) -> bool {
         self.lines.get(peer as usize).is_some_and(Option::is_some)
+    }
+
+    fn now(&self) -> u64 {
+        // 64 bits of nanoseconds last for over 500 years.
+        self.begin.elapsed().as_nanos() as u64
     }
 
     fn close(&mut self, peer: u32) {

@@ -1,6 +1,6 @@
 //! What a rank reports about itself: warnings, and counts of what its engine uses.
 
-use strait_core::engine::{InUse, Rtrs, UnexpectedUsage};
+use strait_core::engine::{InUse, RemoteTransfers, Rtrs, UnexpectedUsage};
 
 use super::World;
 use crate::{Error, Warning};
@@ -58,6 +58,19 @@ impl World {
     #[must_use]
     pub fn rtrs(&self) -> Rtrs {
         self.lock_progress().rtrs()
+    }
+
+    /// Returns counts of the large messages from other nodes that were announced before they met
+    /// their receives: those that this rank read, and those that it had their senders write.
+    ///
+    /// ```
+    /// let world = &strait::World::in_process(1)?[0];
+    /// println!("{:?}", world.remote_transfers());
+    /// # Ok::<(), strait::Error>(())
+    /// ```
+    #[must_use]
+    pub fn remote_transfers(&self) -> RemoteTransfers {
+        self.lock_progress().remote_transfers()
     }
 
     /// Returns counts of the objects that the engine uses, for tests that look for leaks.
