@@ -60,7 +60,8 @@
 //! | `peers` | a place for each rank, and a `peer` for each one with contact |
 //! | `peer` | one peer, in parts: `short_paths`, `peer_parcels`, `large_paths`, `reassembly`, … |
 //! | `requests` | operations under way, and their lines |
-//! | `unexpected` | messages that met no receive, and their memory (`budget`) |
+//! | `unexpected` | messages that met no receive, and their share of memory (`budget`) |
+//! | `message_buffers` | memory for messages that wait here |
 //! | `outbox` | sends to ranks of the node that are not placed: `cells`, blocked peers, wake-ups |
 //! | `inbox` | the short ways in that are polled |
 //! | `pull_requests` | receives that met offered messages |

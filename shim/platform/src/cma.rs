@@ -174,6 +174,18 @@ impl Cma {
         self.prove(segment, peer).is_ok()
     }
 
+    /// Returns whether this rank can already access the memory of `peer`, of which it may not have
+    /// heard yet. Another answer than yes does not last.
+    pub fn already_reaches(&mut self, segment: &Segment, peer: u32) -> bool {
+        let known = &mut self.peers[peer as usize];
+        if let CmaPeer::Unknown = *known
+            && let Some(pid) = find(&segment.rank_block(peer).liveness, peer)
+        {
+            *known = CmaPeer::Proven(pid);
+        }
+        matches!(known, CmaPeer::Proven(_))
+    }
+
     /// Moves all of a job.
     ///
     /// # Safety

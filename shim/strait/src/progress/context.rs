@@ -195,7 +195,8 @@ impl ProgressContext<'_> {
     fn back_ring(&mut self, peer: Rank, part: RingPart) {
         let backed = self.place.map.back_ring(self.place.rank, peer, part).is_ok();
         self.engine.ring_backed(peer, part, backed);
-        if part == RingPart::Heads && self.resources.cma.reaches(&self.place.segment(), peer) {
+        let segment = self.place.segment();
+        if part == RingPart::Heads && self.resources.cma.already_reaches(&segment, peer) {
             self.engine.defer_granules(peer);
         }
     }

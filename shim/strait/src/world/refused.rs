@@ -130,3 +130,24 @@ fn the_witness_of_another_rank_is_not_believed() {
     assert_eq!(find(theirs, 1), None);
     exchange(&worlds, 0, true);
 }
+
+#[test]
+fn a_message_to_a_rank_that_is_not_there_yet_says_nothing_about_the_kernel() {
+    let worlds = pair(Transfer::Auto);
+    let segment = worlds[0].segment();
+    let theirs = &segment.rank_block(1).liveness;
+    let witness = theirs.witness();
+    theirs.set_witness(0);
+    let bytes = payload(1);
+    worlds[0].endpoint().scope(|sends| {
+        let mut send = sends.isend(&bytes, 1, 0).unwrap();
+        theirs.set_witness(witness);
+        assert!(worlds[0].lock_progress().cma().reaches(&segment, 1));
+        let mut arrived = vec![0; LENGTH];
+        worlds[1].endpoint().scope(|receives| {
+            let mut receive = receives.irecv(&mut arrived, 0, 0).unwrap();
+            while receive.test().unwrap().is_none() | send.test().unwrap().is_none() {}
+        });
+        assert_eq!(arrived, bytes);
+    });
+}
