@@ -97,7 +97,8 @@ impl<M: Memory> Drop for MessageBuffers<M> {
 impl SpareBuffers {
     fn take(&self) -> Option<NonNull<u8>> {
         let first = self.first.get()?;
-        // SAFETY: `put` has written the address of the next there, and nothing else uses the buffer.
+        // SAFETY: `put` has written the address of the next there, and nothing else uses the
+        // buffer.
         self.first.set(unsafe { first.cast::<Option<NonNull<u8>>>().read() });
         self.count.set(self.count.get() - 1);
         Some(first)

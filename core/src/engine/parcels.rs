@@ -34,8 +34,8 @@ impl<M: Memory + Clone> Engine<M> {
         (!is_deferred).then_some(set)
     }
 
-    /// Returns the parcels that messages of `length` bytes to `peer` could use, if nobody asked for
-    /// their memory.
+    /// Returns the parcels that messages of `length` bytes to `peer` could use, if their memory was
+    /// not asked for.
     #[inline]
     pub(super) fn parcels_without_memory(&self, peer: &Peer, length: usize) -> Option<ParcelSet> {
         self.tuning.suits_parcels(length).then(|| peer.parcels.wants_memory(length))?

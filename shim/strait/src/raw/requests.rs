@@ -44,8 +44,8 @@ pub trait RawRequests: sealed::Sealed {
     /// Ends a request and returns its status as [`RawRequests::take_status`] does.
     fn test_in_lines(&self, request: RequestId) -> Option<Status>;
 
-    /// Takes messages from lines, and returns whether there were any. `None` if there is more to do,
-    /// which [`crate::Endpoint::progress`] does.
+    /// Takes messages from lines, and returns whether there were any. `None` if there is more to
+    /// do, which [`crate::Endpoint::progress`] does.
     fn progress_in_lines(&self) -> Option<bool>;
 
     /// Ends the claims of all operations of this trait's and [`super::RawEndpoint`]'s that are not
