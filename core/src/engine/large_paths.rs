@@ -16,6 +16,9 @@ const UNTIMED: u8 = 3;
 /// then the ring would have saved about the half millisecond that its memory costs.
 const DEFERRED: usize = 16 << 20;
 
+/// The same before the parcels of longer messages get memory. They cost less, and save more.
+const PARCELS_DEFERRED: usize = 3 << 20;
+
 /// What a message counts in [`DEFERRED`] beside its bytes: a short one gains more by the ring.
 const DEFERRED_EACH: usize = 16 << 10;
 
@@ -110,9 +113,11 @@ impl LargePaths {
         }
     }
 
-    /// Returns whether messages go by one copy for now, before the pair has earned more memory.
-    pub(super) const fn is_deferring(&self) -> bool {
-        matches!(self.outlet, Outlet::Heads { deferred: Some(1..) })
+    /// Returns whether messages that are too long for the first parcels go by one copy for now,
+    /// before the pair has earned further parcels.
+    pub(super) const fn defers_parcels(&self) -> bool {
+        const LEFT: usize = DEFERRED - PARCELS_DEFERRED;
+        matches!(self.outlet, Outlet::Heads { deferred: Some(left) } if left > LEFT)
     }
 
     /// Leaves this rank without a copy ring to the peer.
@@ -273,13 +278,14 @@ mod tests {
             assert!(!paths.may_announce(|| false));
             let mut bytes = 0;
             while wanted(&paths, true).is_none() {
-                assert!(paths.may_announce(|| true) && paths.is_deferring());
+                assert!(paths.may_announce(|| true));
+                assert_eq!(paths.defers_parcels(), bytes < PARCELS_DEFERRED);
                 assert_eq!(paths.choose(1 << 20).0, Transfer::CmaShared);
                 bytes += 1 << 20;
             }
             assert!((DEFERRED / 2..=DEFERRED).contains(&bytes), "{bytes}");
             paths.ring_backed(RingPart::Granules, true, || Outlet::open(segment, 0, 1));
-            assert!(paths.may_announce(|| false) && !paths.is_deferring());
+            assert!(paths.may_announce(|| false) && !paths.defers_parcels());
             assert_eq!(paths.choose(1 << 20).0, Transfer::CopyRingStreamed);
         });
     }

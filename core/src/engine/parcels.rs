@@ -30,7 +30,8 @@ impl<M: Memory + Clone> Engine<M> {
     pub fn wants_parcels(&self, destination: u32, data: &Cursor) -> Option<ParcelSet> {
         let (length, peer) = (data.remaining(), self.peers.get(destination as usize)?);
         let set = self.parcels_without_memory(peer, length)?;
-        let is_deferred = length > FIRST_MAX && peer.large.is_deferring() && self.is_one_copy(data);
+        let is_deferred =
+            length > FIRST_MAX && peer.large.defers_parcels() && self.is_one_copy(data);
         (!is_deferred).then_some(set)
     }
 
