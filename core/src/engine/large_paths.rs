@@ -17,7 +17,7 @@ const UNTIMED: u8 = 3;
 const DEFERRED: usize = 16 << 20;
 
 /// The same before the parcels of longer messages get memory. They cost less, and save more.
-const PARCELS_DEFERRED: usize = 3 << 20;
+const PARCELS_DEFERRED: usize = 8 << 20;
 
 /// What a message counts in [`DEFERRED`] beside its bytes: a short one gains more by the ring.
 const DEFERRED_EACH: usize = 16 << 10;
