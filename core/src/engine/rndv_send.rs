@@ -21,8 +21,9 @@ impl<M: Memory + Clone> Engine<M> {
     /// - All descriptors are taken. The message may have to overtake the receives of the messages
     ///   that have them.
     /// - The destination is this rank, since no other rank could receive the message meanwhile.
-    /// - There is no copy ring to the peer, and the single copy has not been tried. No other path
-    ///   may be left for the message when the kernel forbids it.
+    /// - There is no copy ring to the peer, and this rank does not know that it can write to the
+    ///   peer's memory ([`Engine::defer_granules`]). No other path may be left for the message when
+    ///   the kernel forbids the single copy.
     ///
     /// Parcels do not tell that a receive has started, so a synchronous message never goes in
     /// parcels.

@@ -90,9 +90,11 @@ impl<M: Memory + Clone> Engine<M> {
         if self.tuning.suits_parcels(payload.len()) {
             let sent = self.send_parcel(destination, key, payload);
             // The caller has to ask for the memory first.
-            let peer = &self.peers[destination as usize];
-            let is_without_memory = self.parcels_without_memory(peer, payload.len()).is_some();
-            if sent != SentShort::No || is_without_memory {
+            let is_without_memory = || {
+                let peer = &self.peers[destination as usize];
+                self.parcels_without_memory(peer, payload.len()).is_some()
+            };
+            if sent != SentShort::No || is_without_memory() {
                 return Some(sent);
             }
         }

@@ -177,13 +177,7 @@ impl Cma {
     /// Returns whether this rank can already access the memory of `peer`, of which it may not have
     /// heard yet. Another answer than yes does not last.
     pub fn already_reaches(&mut self, segment: &Segment, peer: u32) -> bool {
-        let known = &mut self.peers[peer as usize];
-        if let CmaPeer::Unknown = *known
-            && let Some(pid) = find(&segment.rank_block(peer).liveness, peer)
-        {
-            *known = CmaPeer::Proven(pid);
-        }
-        matches!(known, CmaPeer::Proven(_))
+        self.look_for(segment, peer).is_some()
     }
 
     /// Moves all of a job.
@@ -207,16 +201,25 @@ impl Cma {
         Ok(())
     }
 
-    /// Returns the process that is `peer`, after it has read the peer's witness once.
+    /// Returns the process that is `peer`, after it has read the peer's witness once. A peer without
+    /// a witness that can be read is refused from then on.
     fn prove(&mut self, segment: &Segment, peer: u32) -> Result<libc::pid_t, Refused> {
+        self.look_for(segment, peer).ok_or_else(|| {
+            self.peers[peer as usize] = CmaPeer::Refused;
+            Refused
+        })
+    }
+
+    /// Returns the process that is `peer`, if it has been proven or can be proven now.
+    fn look_for(&mut self, segment: &Segment, peer: u32) -> Option<libc::pid_t> {
         let known = &mut self.peers[peer as usize];
         if let CmaPeer::Unknown = *known {
             let found = find(&segment.rank_block(peer).liveness, peer);
-            *known = found.map_or(CmaPeer::Refused, CmaPeer::Proven);
+            *known = found.map_or(CmaPeer::Unknown, CmaPeer::Proven);
         }
         match *known {
-            CmaPeer::Proven(pid) => Ok(pid),
-            CmaPeer::Unknown | CmaPeer::Refused => Err(Refused),
+            CmaPeer::Proven(pid) => Some(pid),
+            CmaPeer::Unknown | CmaPeer::Refused => None,
         }
     }
 }

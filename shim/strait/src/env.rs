@@ -283,10 +283,10 @@ pub fn tuning() -> Result<Tuning, EnvError> {
 pub(crate) fn tuning_over(default: Tuning) -> Result<Tuning, EnvError> {
     let fastbox_max = FASTBOX_MAX.read(|&bytes: &usize| bytes <= FASTBOX_LENGTH_MAX)?;
     let bytes = |variable: &Variable| variable.read(|_: &usize| true);
-    let rendezvous = RENDEZVOUS.read(|name: &String| rendezvous(name).is_some())?;
     let bypass = BYPASS.read(|name: &String| ["on", "off"].contains(&name.as_str()))?;
-    let transfer = LMT.read(|name: &String| transfer(name).is_some())?;
-    let remote_transfer = NET_LMT.read(|name: &String| remote_transfer(name).is_some())?;
+    let transfer = one_of(&LMT, &Transfer::ALL, Transfer::name)?;
+    let remote_transfer = one_of(&NET_LMT, &RemoteTransfer::ALL, RemoteTransfer::name)?;
+    let rendezvous = one_of(&RENDEZVOUS, &Rendezvous::ALL, Rendezvous::name)?;
     Ok(Tuning {
         fastbox_max: fastbox_max.unwrap_or(default.fastbox_max),
         eager_max: bytes(&EAGER_MAX)?.unwrap_or(default.eager_max),
@@ -294,13 +294,9 @@ pub(crate) fn tuning_over(default: Tuning) -> Result<Tuning, EnvError> {
         parcel_max: bytes(&PARCEL_MAX)?.unwrap_or(default.parcel_max),
         unexpected_max: bytes(&UNEXPECTED_MAX)?.unwrap_or(default.unexpected_max),
         bypass: bypass.map_or(default.bypass, |name| name == "on"),
-        transfer: transfer.and_then(|name| self::transfer(&name)).unwrap_or(default.transfer),
-        remote_transfer: remote_transfer
-            .and_then(|name| self::remote_transfer(&name))
-            .unwrap_or(default.remote_transfer),
-        rendezvous: rendezvous
-            .and_then(|name| self::rendezvous(&name))
-            .unwrap_or(default.rendezvous),
+        transfer: transfer.unwrap_or(default.transfer),
+        remote_transfer: remote_transfer.unwrap_or(default.remote_transfer),
+        rendezvous: rendezvous.unwrap_or(default.rendezvous),
     })
 }
 
@@ -437,16 +433,15 @@ pub fn check() -> Result<(), EnvError> {
     nodes().map(drop)
 }
 
-fn rendezvous(name: &str) -> Option<Rendezvous> {
-    Rendezvous::ALL.into_iter().find(|rendezvous| rendezvous.name() == name)
-}
-
-fn transfer(name: &str) -> Option<Transfer> {
-    Transfer::ALL.into_iter().find(|transfer| transfer.name() == name)
-}
-
-fn remote_transfer(name: &str) -> Option<RemoteTransfer> {
-    RemoteTransfer::ALL.into_iter().find(|way| way.name() == name)
+/// Reads a variable that names one of `all`.
+fn one_of<T: Copy>(
+    variable: &Variable,
+    all: &[T],
+    name: impl Fn(T) -> &'static str,
+) -> Result<Option<T>, EnvError> {
+    let find = |wanted: &String| all.iter().copied().find(|one| name(*one) == wanted);
+    let chosen = variable.read(|wanted: &String| find(wanted).is_some())?;
+    Ok(chosen.and_then(|wanted| find(&wanted)))
 }
 
 #[cfg(test)]
