@@ -201,8 +201,8 @@ impl Cma {
         Ok(())
     }
 
-    /// Returns the process that is `peer`, after it has read the peer's witness once. A peer without
-    /// a witness that can be read is refused from then on.
+    /// Returns the process that is `peer`, after it has read the peer's witness once. A peer of
+    /// which no witness can be read is refused from then on.
     fn prove(&mut self, segment: &Segment, peer: u32) -> Result<libc::pid_t, Refused> {
         self.look_for(segment, peer).ok_or_else(|| {
             self.peers[peer as usize] = CmaPeer::Refused;
