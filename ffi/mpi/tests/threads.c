@@ -76,6 +76,22 @@ static void *together(void *argument) {
     return NULL;
 }
 
+static MPI_Win windows[THREADS];
+static int *parts[THREADS];
+
+// Each thread synchronises on a window of its own, from the first fence on.
+static void *fences(void *argument) {
+    int number = (int)(long)argument, other = (rank + 1) % size, before = (rank + size - 1) % size;
+    for (int turn = 0; turn < TURNS; turn++) {
+        int value = 1000 * rank + turn + number;
+        MPI_Win_fence(0, windows[number]);
+        MPI_Put(&value, 1, MPI_INT, other, 0, 1, MPI_INT, windows[number]);
+        MPI_Win_fence(0, windows[number]);
+        CHECK(*parts[number] == 1000 * before + turn + number);
+    }
+    return NULL;
+}
+
 static void run(void *(*function)(void *)) {
     pthread_t thread[THREADS];
     for (long i = 0; i < THREADS; i++)
@@ -103,5 +119,11 @@ int main(int argc, char **argv) {
     for (int i = 0; i < THREADS; i++)
         MPI_Comm_free(&comms[i]);
     MPI_Op_free(&sum);
+    for (int i = 0; i < THREADS; i++)
+        MPI_Win_allocate(sizeof(int), 1, MPI_INFO_NULL, MPI_COMM_WORLD, &parts[i], &windows[i]);
+    if (level == MPI_THREAD_MULTIPLE)
+        run(fences);
+    for (int i = 0; i < THREADS; i++)
+        MPI_Win_free(&windows[i]);
     return end();
 }

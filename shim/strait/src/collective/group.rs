@@ -29,7 +29,7 @@ pub struct Group<'world> {
     /// Number of groups that were made of this one for windows.
     windows: Cell<u32>,
     /// Number of the window of which this group has the members, if it is a window's.
-    window: Option<u32>,
+    pub(super) window: Option<u32>,
 }
 
 impl<'world> Group<'world> {
@@ -50,13 +50,16 @@ impl<'world> Group<'world> {
         Self::new(endpoint, Rc::clone(ranks), tag, place)
     }
 
-    /// Returns a group as [`Group::again`] does, for a window. All members do so.
-    pub(crate) fn for_window(&self) -> Self {
+    /// Returns the tag of the group's messages.
+    pub(super) const fn tag(&self) -> u32 {
+        self.tag
+    }
+
+    /// Returns the number of the next window that is made of this group. All members agree on it.
+    pub(super) fn number_of_window(&self) -> u32 {
         let made = self.windows.get() + 1;
         self.windows.set(made);
-        let mut group = self.again();
-        group.window = Some(self.tag << 16 | made & 0xffff);
-        group
+        self.tag << 16 | made & 0xffff
     }
 
     /// Returns the number of the window of which this group has the members. All agree on it.

@@ -1,6 +1,9 @@
 //! Groups that are made of others.
 
+use std::rc::Rc;
+
 use strait_core::reduce::Op;
+use strait_platform::Rank;
 
 use super::Group;
 use crate::Error;
@@ -31,30 +34,54 @@ impl<'world> Group<'world> {
     /// MPI-5.0 §7.4.2, `MPI_COMM_SPLIT`. The new groups have this group's context, and tags of
     /// their own.
     pub fn split(&self, colour: Option<u32>, key: i64) -> Result<Option<Self>, Error> {
-        let world = self.world();
         let own = colour.map_or(NO_COLOUR, i64::from);
-        let editions = world.groups().editions();
+        let editions = self.world().groups().editions();
         let mut all = vec![[0; 3]; self.ranks.len()];
         self.allgather(&[[own, key, editions.into()]], &mut all)?;
-        let mut edition = all.iter().fold(0, |most, [.., theirs]| most.max(*theirs)) as u32;
+        let edition = all.iter().fold(0, |most, [.., theirs]| most.max(*theirs)) as u32;
         let mut chosen: Vec<_> =
             (0..all.len()).filter(|place| all[*place][0] == own && own != NO_COLOUR).collect();
         chosen.sort_by_key(|place| (all[*place][1], *place));
         let ranks: Vec<_> = chosen.iter().map(|place| self.ranks[*place]).collect();
         let place = chosen.iter().position(|place| *place as u32 == self.place());
+        let added = self.add_after(edition, place.map(|_| &*ranks))?;
+        Ok(place
+            .zip(added)
+            .map(|(place, (ranks, tag))| Self::new(self.endpoint, ranks, tag, place as u32)))
+    }
+
+    /// Adds a group of these ranks for each member that gives some. Returns the members and the tag.
+    /// All members call this with the same `edition`, and later editions were not used by any.
+    fn add_after(
+        &self,
+        mut edition: u32,
+        ranks: Option<&[Rank]>,
+    ) -> Result<Option<(Rc<[Rank]>, u32)>, Error> {
         loop {
             // Another group of some member may have the tag: all then try the next edition.
             edition += 1;
             let context = self.endpoint.context();
-            let added = place.map(|_| world.groups().add_edition(context, &ranks, edition));
+            let add = |ranks| self.world().groups().add_edition(context, ranks, edition);
+            let added = ranks.map(add);
             let mut free = [u8::from(!matches!(added, Some(Err(_))))];
             self.allreduce(&mut free, Op::Min)?;
-            if free == [0] {
-                continue;
+            if free != [0] {
+                return Ok(added.and_then(Result::ok));
             }
-            let (Some(place), Some(Ok((ranks, tag)))) = (place, added) else { return Ok(None) };
-            return Ok(Some(Self::new(self.endpoint, ranks, tag, place as u32)));
         }
+    }
+
+    /// Returns a group of the same members for a window, with messages and a meeting point of its
+    /// own: threads may synchronise on several windows at a time (MPI-5.0 §11.6). All members call
+    /// this together.
+    pub(crate) fn for_window(&self) -> Result<Self, Error> {
+        let mut edition = [self.world().groups().editions()];
+        self.allreduce(&mut edition, Op::Max)?;
+        let added = self.add_after(edition[0], Some(&self.ranks))?;
+        let (ranks, tag) = added.unwrap_or_else(|| (Rc::clone(&self.ranks), self.tag()));
+        let mut group = Self::new(self.endpoint, ranks, tag, self.place());
+        group.window = Some(self.number_of_window());
+        Ok(group)
     }
 
     /// Makes a group of the same members in the same places. Its messages do not mix with those

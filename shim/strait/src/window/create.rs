@@ -74,6 +74,13 @@ impl<'world> Group<'world> {
                 return Err(error);
             }
         };
+        let group = match self.for_window() {
+            Ok(group) => group,
+            Err(error) => {
+                own.give_back(world);
+                return Err(error);
+            }
+        };
         // From here on a peer may have the window, even if this member never learns of that.
         let mut own = ManuallyDrop::new(own);
         let connected = own.connect(self, &descriptors, &addresses);
@@ -104,7 +111,7 @@ impl<'world> Group<'world> {
         let (epochs, until_poll) =
             (RefCell::new(Epochs::new(self.ranks().len() as u32)), Cell::new(FLUSHES_PER_POLL));
         let own_up_to = Cell::new(env::accumulate_max()?);
-        let (group, block) = (self.for_window(), own.block_words);
+        let block = own.block_words;
         let (parts, passive, theirs) = parts?;
         if let Some((id, theirs)) = baseline.zip(theirs) {
             id.open(self, theirs, part, block);
