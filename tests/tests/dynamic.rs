@@ -1,8 +1,10 @@
 //! Dynamic windows: attached and detached memory of either kind, on a node and between nodes.
 
+use fastrand::Rng;
 use strait::boot::SegmentConfig;
 use strait::raw::RawWindow as _;
 use strait::{Assert, Attached, Error, Nodes, Op, Shape, Window, WindowError, World};
+use strait_core::rma::ATTACHMENTS;
 use strait_tests::{Ranks, threads_on};
 
 fn window(world: &World) -> Window<'_> {
@@ -129,6 +131,48 @@ fn an_old_displacement_is_not_taken_for_a_new_one() {
     }
 }
 
+/// Each rank attaches the pieces of one buffer, between them some gaps. On a node, an access
+/// reaches over neighbouring pieces, but over no gap. From another node, it reaches one piece.
+#[test]
+fn accesses_span_neighbouring_attachments_but_no_gap() {
+    const PIECES: usize = 300;
+    const WORDS: usize = 16;
+    for nodes in [1, 2] {
+        threads_on(SegmentConfig::new(2), &Nodes::blocks(2, nodes).unwrap(), move |world| {
+            let window = window(&world);
+            let mut rng = Rng::with_seed(0x5eed);
+            let mut memory: Vec<u64> = (0..PIECES * WORDS).map(|at| at as u64).collect();
+            let base = core::ptr::NonNull::from(&mut memory[..]).cast::<u8>();
+            // Both ranks draw the same gaps and orders.
+            let gaps: Vec<_> = (0..PIECES).map(|_| rng.u8(..8) == 0).collect();
+            let mut order: Vec<_> = (0..PIECES).filter(|piece| !gaps[*piece]).collect();
+            rng.shuffle(&mut order);
+            for piece in order {
+                // SAFETY: the piece lies in the memory, which outlives the window.
+                unsafe { window.attach_over(base.add(piece * WORDS * 8), WORDS * 8) }.unwrap();
+            }
+            let other = 1 - world.rank();
+            let start = tell(&world, base.addr().get())[other as usize];
+            for _ in 0..400 {
+                let from = rng.usize(..PIECES * WORDS);
+                let longest = PIECES * WORDS - from;
+                let length = rng.usize(1..=3 * WORDS).min(longest);
+                let mut found = vec![u64::MAX; length];
+                let got = window.get(&mut found, other, start + from * 8);
+                let mut pieces = from / WORDS..=(from + length - 1) / WORDS;
+                let is_one = pieces.clone().count() == 1;
+                if pieces.any(|piece| gaps[piece]) || (nodes == 2 && !is_one) {
+                    assert_stale(got, other);
+                } else {
+                    got.unwrap();
+                    assert!(found.iter().copied().eq((from as u64..).take(length)));
+                }
+            }
+            window.free().unwrap();
+        });
+    }
+}
+
 #[test]
 fn so_much_is_attached_at_a_time_and_to_dynamic_windows_alone() {
     for nodes in [1, 2] {
@@ -138,7 +182,9 @@ fn so_much_is_attached_at_a_time_and_to_dynamic_windows_alone() {
                 let refused = window.attach(vec![0_u8; 8]);
                 assert!(matches!(refused, Err(Error::Window(WindowError::Attachments))));
             };
-            let all: Vec<_> = (0..63).map(|at| window.attach(vec![0_u8; at]).unwrap()).collect();
+            // Empty memory is not registered with the device, which has room for fewer regions.
+            let attach = |at| window.attach(vec![0_u8; if at < 300 { at } else { 0 }]).unwrap();
+            let all: Vec<_> = (0..ATTACHMENTS).map(attach).collect();
             full(&window);
             window.detach(all[5]).unwrap();
             let last = window.attach(vec![1_u8; 100]).unwrap();

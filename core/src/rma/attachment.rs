@@ -5,7 +5,8 @@
 //!
 //! Each entry has a number. The owner raises it when it fills and when it empties the entry, so an
 //! odd number means that the entry is in use. A displacement contains the entry and its number
-//! beside the address. A stale displacement thus differs from a new one at the same address.
+//! beside the address. A stale displacement thus differs from a new one at the same address, until
+//! the entry has been filled 16 more times. Entries are reused in turn, so that this takes long.
 //!
 //! A rank that reads an entry while its owner changes it uses memory that is being attached or
 //! detached. MPI requires the program to synchronise first. The rank may then read a mixture of
@@ -16,13 +17,18 @@ use crate::sync::AtomicU64;
 use crate::sync::Ordering::Relaxed;
 
 /// Largest number of simultaneous attachments of a member.
-pub const ATTACHMENTS: usize = if cfg!(strait_loom) { 2 } else { 63 };
+pub const ATTACHMENTS: usize = if cfg!(strait_loom) { 2 } else { 4095 };
+
+/// Number of entries that are reused in turn before entries behind them are used. Readers search
+/// all entries that were ever used.
+const IN_TURN: usize = if ATTACHMENTS < 64 { ATTACHMENTS } else { 64 };
 
 /// Bits of an address: processors offer programs no more.
 const ADDRESS: u32 = 48;
 
-/// Bits of the entry in a tag; the remaining bits are those of the entry's number.
-const ENTRY: u32 = 6;
+/// Bits of the entry in a tag; the remaining bits are those of the entry's number, without the
+/// lowest.
+const ENTRY: u32 = 12;
 
 const _: () = assert!(ATTACHMENTS < 1 << ENTRY, "entries count from 1, so that no tag is zero");
 
@@ -35,7 +41,7 @@ impl AttachmentTag {
     /// Creates the tag of entry `entry` with this number.
     #[must_use]
     pub const fn new(entry: usize, number: u64) -> Self {
-        Self((number as u16) << ENTRY | (entry as u16 + 1))
+        Self(((number >> 1) as u16) << ENTRY | (entry as u16 + 1))
     }
 
     /// Returns the displacement of `address` under this tag.
@@ -50,6 +56,12 @@ impl AttachmentTag {
         let (tag, address) =
             ((displacement >> ADDRESS) as u16, displacement & ((1 << ADDRESS) - 1));
         (if tag == 0 { None } else { Some(Self(tag)) }, address)
+    }
+
+    /// Returns the entry of the tag. It may be past the end of a table.
+    #[must_use]
+    pub const fn entry(self) -> usize {
+        ((self.0 & ((1 << ENTRY) - 1)) as usize).wrapping_sub(1)
     }
 
     const fn is_of(self, entry: usize, number: u64) -> bool {
@@ -88,63 +100,95 @@ const _: () = assert!(
     "an entry has no padding"
 );
 
-/// The table of one member.
+/// The table of one member. Zeroed memory is the initial state.
 #[derive(Debug)]
-#[repr(transparent)]
-pub struct AttachmentTable([AttachmentEntry; ATTACHMENTS]);
+#[repr(C)]
+pub struct AttachmentTable {
+    /// Number of entries that have ever been used: others need not be read. A program synchronises
+    /// an attachment with the accesses to it, so this word needs no ordering of its own.
+    used: AtomicU64,
+    /// The entry from which the owner looks for a free one.
+    next: AtomicU64,
+    entries: [AttachmentEntry; ATTACHMENTS],
+}
 
 impl Default for AttachmentTable {
     fn default() -> Self {
-        Self(core::array::from_fn(|_| AttachmentEntry::default()))
+        let entries = core::array::from_fn(|_| AttachmentEntry::default());
+        Self { used: AtomicU64::default(), next: AtomicU64::default(), entries }
     }
 }
 
 impl AttachmentTable {
+    /// Offset in bytes of the first entry. Before it is the number of entries to read, in 8 bytes.
+    pub const HEAD: usize = 2 * size_of::<u64>();
+
     /// Records an attachment in a free entry. Returns `None` if there is no free entry. Only the
     /// owner calls it.
     pub fn fill(&self, attachment: Attachment) -> Option<AttachmentTag> {
-        let free = |entry: &AttachmentEntry| entry.number.number().is_multiple_of(2);
-        let at = self.0.iter().position(free)?;
+        let at = self.free_entry()?;
         let Attachment { address, length, place, key } = attachment;
-        let entry = &self.0[at];
+        let entry = &self.entries[at];
         for (word, value) in entry.words.iter().zip([address, length, place, key]) {
             word.store(value, Relaxed);
         }
         let number = entry.number.number() + 1;
         entry.number.raise(number);
+        self.used.store(self.used().max(at + 1) as u64, Relaxed);
+        self.next.store(at as u64 + 1, Relaxed);
         Some(AttachmentTag::new(at, number))
+    }
+
+    /// Returns a free entry: the next one in turn, or else the first one behind.
+    fn free_entry(&self) -> Option<usize> {
+        let in_turn = self.used().max(IN_TURN);
+        let next = self.next.load(Relaxed) as usize % in_turn;
+        let mut all = (next..in_turn).chain(0..next).chain(in_turn..ATTACHMENTS);
+        all.find(|at| self.entries[*at].number.number().is_multiple_of(2))
+    }
+
+    /// Returns the number of entries to read, whatever the word contains.
+    fn used(&self) -> usize {
+        entries_used(self.used.load(Relaxed))
     }
 
     /// Removes an attachment. Returns false if it was not attached. Only the owner calls it.
     pub fn empty(&self, tag: AttachmentTag) -> bool {
-        let is_it = |(at, entry): &(usize, &AttachmentEntry)| tag.is_of(*at, entry.number.number());
-        let found = self.0.iter().enumerate().find(is_it);
-        found.is_some_and(|(_, entry)| {
+        let at = tag.entry();
+        let found = self.entries.get(at).filter(|entry| tag.is_of(at, entry.number.number()));
+        found.is_some_and(|entry| {
             entry.number.raise(entry.number.number() + 1);
             true
         })
     }
 
-    /// Returns all entries, as a device would read them.
-    pub fn words(&self) -> impl Iterator<Item = AttachmentWords> {
-        self.0.iter().map(|entry| {
+    /// Returns the entries that may be in use, with their places, as a device would read them.
+    pub fn words(&self) -> impl Iterator<Item = (usize, AttachmentWords)> + Clone {
+        let entries = self.entries.iter().take(self.used()).enumerate();
+        entries.map(|(at, entry)| {
             let number = entry.number.seen();
             let [address, length, place, key] =
                 entry.words.each_ref().map(|word| word.load(Relaxed));
-            [number, address, length, place, key]
+            (at, [number, address, length, place, key])
         })
     }
+}
+
+/// Returns the number of entries to read that a table's first word tells, whatever it contains.
+#[must_use]
+pub fn entries_used(word: u64) -> usize {
+    usize::try_from(word).unwrap_or(usize::MAX).min(ATTACHMENTS)
 }
 
 /// Finds the attachment among `entries` that contains the `extent` bytes at a displacement. Returns
 /// it and its tag, or `None` if there is no such attachment (any more).
 pub fn find(
-    entries: impl IntoIterator<Item = AttachmentWords>,
+    entries: impl IntoIterator<Item = (usize, AttachmentWords)>,
     displacement: u64,
     extent: u64,
 ) -> Option<(Attachment, AttachmentTag)> {
     let (tag, wanted) = AttachmentTag::split(displacement);
-    let mut entries = entries.into_iter().enumerate();
+    let mut entries = entries.into_iter();
     entries.find_map(|(at, [number, address, length, place, key])| {
         let end = wanted.checked_add(extent)?;
         let has =
@@ -155,8 +199,34 @@ pub fn find(
     })
 }
 
+/// As [`find`], for memory that processors reach: several attachments without a gap between them
+/// count as one. Returns their union under the key and the tag of the first.
+pub fn find_across(
+    entries: impl Iterator<Item = (usize, AttachmentWords)> + Clone,
+    displacement: u64,
+    extent: u64,
+) -> Option<(Attachment, AttachmentTag)> {
+    if let Some(found) = find(entries.clone(), displacement, extent) {
+        return Some(found);
+    }
+    let (mut whole, tag) = find(entries.clone(), displacement, 1)?;
+    let wanted = AttachmentTag::split(displacement).1.checked_add(extent)?;
+    while whole.address + whole.length < wanted {
+        let end = whole.address + whole.length;
+        let (next, _) = find(entries.clone(), end, 1)?;
+        let in_heap = |place| place != u64::MAX;
+        if in_heap(whole.place) != in_heap(next.place) {
+            return None;
+        }
+        whole.length = next.address.checked_add(next.length)? - whole.address;
+    }
+    Some((whole, tag))
+}
+
 #[cfg(all(test, not(strait_loom)))]
 mod tests {
+    use std::vec::Vec;
+
     use super::*;
 
     fn at(address: u64, length: u64) -> Attachment {
@@ -184,14 +254,49 @@ mod tests {
     }
 
     #[test]
+    fn an_access_may_span_attachments_without_a_gap() {
+        let table = AttachmentTable::default();
+        let found = |displacement, extent| find_across(table.words(), displacement, extent);
+        let second = table.fill(at(0x1040, 64)).unwrap();
+        let first = table.fill(at(0x1000, 64)).unwrap();
+        let third = table.fill(at(0x1080, 8)).unwrap();
+        assert_eq!(find(table.words(), 0x1000, 65), None);
+        assert_eq!(found(0x1000, 64), Some((at(0x1000, 64), first)));
+        assert_eq!(found(0x1010, 64), Some((at(0x1000, 128), first)));
+        assert_eq!(found(first.displace(0x1010), 0x78), Some((at(0x1000, 136), first)));
+        assert_eq!(found(second.displace(0x1010), 0x78), None, "address in another attachment");
+        assert_eq!(found(0x1000, 137), None, "past the end of the last");
+        assert!(table.empty(third));
+        table.fill(Attachment { place: 0x80, ..at(0x1080, 8) }).unwrap();
+        assert_eq!(found(0x1040, 72), None, "one in the heap, the other not");
+        assert!(table.empty(second));
+        assert_eq!(found(0x1010, 64), None, "a gap");
+    }
+
+    #[test]
     fn a_full_table_has_room_again_after_a_detach() {
         let table = AttachmentTable::default();
-        let tags: [_; ATTACHMENTS] =
-            core::array::from_fn(|entry| table.fill(at(entry as u64 * 16, 16)).unwrap());
+        let place = |entry: usize| entry as u64 * 16;
+        let tags: Vec<_> =
+            (0..ATTACHMENTS).map(|entry| table.fill(at(place(entry), 16)).unwrap()).collect();
         assert_eq!(table.fill(at(0, 1)), None);
-        for tag in tags {
+        for (entry, tag) in tags.into_iter().enumerate() {
+            assert_eq!(find(table.words(), place(entry), 16), Some((at(place(entry), 16), tag)));
             assert!(table.empty(tag));
-            assert!(table.fill(at(8, 8)).is_some());
+            assert!(table.fill(at(place(entry), 8)).is_some());
         }
+    }
+
+    #[test]
+    fn a_stale_tag_stays_unknown_while_memory_is_attached_many_times() {
+        let table = AttachmentTable::default();
+        let stale = table.fill(at(0x1000, 64)).unwrap();
+        assert!(table.empty(stale));
+        for _ in 1..16 * IN_TURN {
+            let tag = table.fill(at(0x1000, 64)).unwrap();
+            assert_eq!(find(table.words(), stale.displace(0x1000), 1), None);
+            assert!(table.empty(tag));
+        }
+        assert!(table.words().count() <= IN_TURN, "readers search few entries");
     }
 }

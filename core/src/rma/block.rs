@@ -22,22 +22,23 @@ pub const STRIPE: usize = 16 * 1024;
 /// |   1088 | 8 · members, rounded up to 64 | `posts`            | the member in the place |
 /// |        | 8 · members, rounded up to 64 | `completions`      | the member in the place |
 /// |        | 8 · members, rounded up to 64 | `acknowledgements` | the member in the place |
-/// |        | 40 · 63                       | `attachments`      | this member             |
 /// |        | [`LockWords::bytes`]          | [`LockWords`]      | any member              |
 /// |        | 8 · members, rounded up to 64 | `biases`           | the member in the place |
+/// |        | 16 + 40 · 4095                | `attachments`      | this member             |
 ///
 /// - `stripes` are the locks of accumulates to this member's part, each on its own line.
 /// - `posts` has the exposure that the member in each place has posted for this one.
 /// - `completions` has the access that the member in each place has completed.
 /// - `acknowledgements` counts this member's active messages that the member in each place has
 ///   carried out.
-/// - `attachments` describes the memory that this member has attached, if the window is dynamic.
+/// - `attachments` describes the memory that this member has attached. Only dynamic windows have it.
 /// - [`LockWords`] are the words of passive synchronisation.
 /// - `revoked` and `biases` are the words of [`StripeBias`].
 #[derive(Clone, Copy, Debug)]
 pub struct WindowBlock {
     base: NonNull<u8>,
     members: u32,
+    is_dynamic: bool,
 }
 
 impl WindowBlock {
@@ -45,6 +46,12 @@ impl WindowBlock {
     #[must_use]
     pub const fn bytes(members: u32) -> usize {
         Self::biases_offset(members) + Self::row(members)
+    }
+
+    /// Returns the size in bytes of a block in a dynamic window of `members` members.
+    #[must_use]
+    pub const fn dynamic_bytes(members: u32) -> usize {
+        Self::attachments_offset(members) + size_of::<AttachmentTable>()
     }
 
     const fn biases_offset(members: u32) -> usize {
@@ -59,8 +66,7 @@ impl WindowBlock {
     /// `members`.
     #[must_use]
     pub const fn locks_offset(members: u32) -> usize {
-        (Self::attachments_offset(members) + size_of::<AttachmentTable>())
-            .next_multiple_of(CACHE_LINE)
+        Self::acknowledgements_offset(members) + Self::row(members)
     }
 
     const fn posts_offset() -> usize {
@@ -75,10 +81,10 @@ impl WindowBlock {
         Self::completions_offset(members) + Self::row(members)
     }
 
-    /// Returns the offset of the table of attachments in a block, in a window of `members`.
+    /// Returns the offset of the table of attachments in a block, in a dynamic window of `members`.
     #[must_use]
     pub const fn attachments_offset(members: u32) -> usize {
-        Self::acknowledgements_offset(members) + Self::row(members)
+        Self::bytes(members)
     }
 
     /// Returns the size in bytes of a row with one signal for each member. Padding keeps other
@@ -126,7 +132,17 @@ impl WindowBlock {
     /// - All accesses to them go through blocks.
     #[must_use]
     pub const unsafe fn new(base: NonNull<u8>, members: u32) -> Self {
-        Self { base, members }
+        Self { base, members, is_dynamic: false }
+    }
+
+    /// Describes the block at `base` of a member of a dynamic window.
+    ///
+    /// # Safety
+    ///
+    /// As for [`WindowBlock::new`], but for [`WindowBlock::dynamic_bytes`] bytes.
+    #[must_use]
+    pub const unsafe fn dynamic(base: NonNull<u8>, members: u32) -> Self {
+        Self { base, members, is_dynamic: true }
     }
 
     /// Returns the lock of the byte at `offset` of the part.
@@ -192,12 +208,14 @@ impl WindowBlock {
         self.signal(Self::acknowledgements_offset(self.members), place)
     }
 
-    /// Returns the table of the block's owner's attachments.
+    /// Returns the table of the block's owner's attachments, if the window is dynamic.
     #[must_use]
-    pub fn attachments(&self) -> &AttachmentTable {
-        // SAFETY: the offset lies within the block (contract of `new`), and a table consists of
+    pub fn attachments(&self) -> Option<&AttachmentTable> {
+        // SAFETY: the offset lies within the block (contract of `dynamic`), and a table consists of
         // atomics.
-        unsafe { self.base.add(Self::attachments_offset(self.members)).cast().as_ref() }
+        self.is_dynamic.then(|| unsafe {
+            self.base.add(Self::attachments_offset(self.members)).cast().as_ref()
+        })
     }
 
     #[inline(always)]
@@ -220,11 +238,12 @@ mod tests {
     #[test]
     fn the_words_of_a_block_do_not_overlap() {
         for members in [1, 8, 9] {
-            let lines = WindowBlock::bytes(members).div_ceil(CACHE_LINE);
+            let lines = WindowBlock::dynamic_bytes(members).div_ceil(CACHE_LINE);
             let mut memory: Vec<_> = (0..lines).map(|_| CacheLine([0_u64; 8])).collect();
+            let base = NonNull::from(&mut memory[..]).cast();
             // SAFETY: the memory lives as long as the block, is aligned to a line, and is used by
             // this test alone.
-            let block = unsafe { WindowBlock::new(NonNull::from(&mut memory[..]).cast(), members) };
+            let block = unsafe { WindowBlock::dynamic(base, members) };
             for place in 0..members {
                 block.posts(place).raise(u64::from(place) + 1);
                 block.completions(place).raise(u64::from(place) + 100);
@@ -234,7 +253,8 @@ mod tests {
                 assert_eq!(block.stripe(stripe * STRIPE + 5).try_acquire(3), Ok(()));
                 assert_eq!(block.stripe((STRIPES + stripe) * STRIPE).try_acquire(4), Err(3));
             }
-            assert!(block.attachments().fill(Attachment::default()).is_some());
+            let attachments = block.attachments().expect("a dynamic window");
+            assert!(attachments.fill(Attachment::default()).is_some());
             for place in 0..members {
                 let stripe = StripeBias::stripe(place as usize * STRIPE);
                 assert_eq!(block.bias().acquire(place, 0, stripe), stripe);

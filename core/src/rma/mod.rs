@@ -45,7 +45,8 @@ pub use am::{ActiveMessage, AmMemory, AmOperation, OPERAND_BUFFER_BYTES, OPERAND
 pub use am_handler::{AmHandler, AmOrigin, LaneAccess, Station, Stripes};
 pub use am_sender::{AmSender, OperandBuffers};
 pub use attachment::{
-    ATTACHMENTS, Attachment, AttachmentTable, AttachmentTag, AttachmentWords, find,
+    ATTACHMENTS, Attachment, AttachmentTable, AttachmentTag, AttachmentWords, entries_used, find,
+    find_across,
 };
 pub use bias::StripeBias;
 pub use block::{STRIPE, STRIPES, WindowBlock};

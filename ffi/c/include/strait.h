@@ -596,7 +596,7 @@ int strait_window_create(strait_world world, const strait_members *members, void
  * MPI-4.1 12.2.4. */
 int strait_window_create_dynamic(strait_world world, const strait_members *members, strait_window *window);
 
-/* Attaches memory to a dynamic window, at most 63 ranges at a time. The memory belongs to the
+/* Attaches memory to a dynamic window, at most 4,095 ranges at a time. The memory belongs to the
  * window until it is detached or the window is freed, and no member accesses it any more.
  *
  * *displacement is the displacement of its first byte, for the operations of all members. The

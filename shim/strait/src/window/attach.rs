@@ -1,12 +1,16 @@
 //! Dynamic windows, to which members attach memory and from which they detach it (MPI-4.1 §12.2.4).
 //!
 //! An origin looks the address up in the target's table before each access: by loads on the
-//! target's node, and by a read of the device from other nodes. So an access to detached memory is
+//! target's node, and by reads of the device from other nodes. So an access to detached memory is
 //! an error, and reaches nothing.
+//!
+//! On the target's node, an access may span attachments without a gap between them. From another
+//! node it may not: each attachment has a key of its own.
 
 use core::any::Any;
 use core::marker::PhantomData;
 use core::mem::size_of;
+use core::ops::Range;
 use core::ptr::NonNull;
 
 use strait_core::buffer::Part as Buffer;
@@ -15,7 +19,7 @@ use strait_core::hca::{Access, Region, RemoteAddress};
 use strait_core::layout::Corrupt;
 use strait_core::rma::{
     ATTACHMENTS, Attachment, AttachmentTable, AttachmentTag, AttachmentWords, Lane, SLOT,
-    WindowBlock, find,
+    WindowBlock, entries_used, find, find_across,
 };
 use strait_platform::liveness;
 
@@ -25,6 +29,9 @@ use super::expose::Exposable;
 use super::local::Local;
 use super::part::{PartAccess, RemoteMember, WindowPart};
 use crate::{Error, WindowError};
+
+/// Number of entries of a table that one read of the device returns.
+const ENTRIES_OF_A_READ: usize = SLOT / size_of::<AttachmentWords>();
 
 impl Window<'_> {
     /// Attaches memory to a dynamic window. Other members may access it once they know its
@@ -51,7 +58,7 @@ impl Window<'_> {
     ///
     /// # Errors
     ///
-    /// [`WindowError::Attachments`] when 63 attachments exist already, or the window is not
+    /// [`WindowError::Attachments`] when 4,095 attachments exist already, or the window is not
     /// dynamic. [`WindowError::Registration`] when the device cannot reach the memory.
     ///
     /// # Source
@@ -86,12 +93,13 @@ impl Window<'_> {
         };
         let region = self.register(Buffer { base, length })?;
         let place = self.world.segment().heap_offset(self.world.rank(), base, length);
-        let filled = self.block.attachments().fill(Attachment {
+        let attachment = Attachment {
             address: base.addr().get() as u64,
             length: length as u64,
             place: place.unwrap_or(u64::MAX),
             key: region.map_or(0, |region| region.remote_key.into()),
-        });
+        };
+        let filled = self.block.attachments().and_then(|table| table.fill(attachment));
         let Some(tag) = filled else {
             region.and_then(|region| self.world.with_network(|network| network.release(region)));
             return Err(WindowError::Attachments.into());
@@ -165,7 +173,9 @@ impl Window<'_> {
         let mut own = self.own.attachments.as_ref().ok_or_else(stale)?.borrow_mut();
         let at = own.now.iter().position(|kept| kept.attached == attached).ok_or_else(stale)?;
         let AttachedMemory { region, memory, .. } = own.now.swap_remove(at);
-        self.block.attachments().empty(attached.tag);
+        if let Some(table) = self.block.attachments() {
+            table.empty(attached.tag);
+        }
         if let Some(beyond) = &self.own.beyond {
             beyond.remove_ground(self.world, attached.displacement() as u64);
         }
@@ -209,9 +219,12 @@ impl Window<'_> {
         displacement: usize,
         extent: usize,
     ) -> Result<(&'a WindowPart, usize), Error> {
+        let (named, bytes) = (displacement as u64, extent as u64);
         let found = match &part.block {
-            Some(block) => find(block.attachments().words(), displacement as u64, extent as u64),
-            None => find(self.fetch_attachments(part)?, displacement as u64, extent as u64),
+            Some(block) => {
+                block.attachments().and_then(|table| find_across(table.words(), named, bytes))
+            }
+            None => self.find_elsewhere(part, named, bytes)?,
         };
         let Some((attachment, tag)) = found else {
             return Err(self.stale(target, displacement, extent));
@@ -259,19 +272,63 @@ impl Window<'_> {
         base.ok_or_else(|| Corrupt::Place { found: 0 }.into())
     }
 
-    /// Returns the attachment table of a member on another node.
-    fn fetch_attachments(&self, part: &WindowPart) -> Result<Vec<AttachmentWords>, Error> {
-        const { assert!(size_of::<AttachmentTable>() <= SLOT, "one read is enough") };
-        let remote: &RemoteMember =
-            part.remote.as_ref().ok_or(WindowError::OtherNode { rank: part.rank })?;
-        let there = remote.block.after(WindowBlock::attachments_offset(self.parts.len() as u32));
-        let fetch = |lane: &mut Lane, device: &mut _| {
-            lane.fetch(device, size_of::<AttachmentTable>(), there)
-        };
-        let number = self.ask(remote, fetch)?;
+    /// Finds an attachment of a member on another node, in what the device reads of its table: the
+    /// entry that the displacement names, or that of the last access, or all.
+    fn find_elsewhere(
+        &self,
+        part: &WindowPart,
+        displacement: u64,
+        extent: u64,
+    ) -> Result<Option<(Attachment, AttachmentTag)>, Error> {
+        let remote = part.remote.as_ref().ok_or(WindowError::OtherNode { rank: part.rank })?;
+        let (named, _) = AttachmentTag::split(displacement);
+        let (last, _) = AttachmentTag::split(remote.within.get());
+        if let Some(at) = named.or(last).map(AttachmentTag::entry).filter(|at| *at < ATTACHMENTS) {
+            let entry = self.fetch_entries(remote, at..at + 1)?;
+            let found = find(entry, displacement, extent);
+            if found.is_some() || named.is_some() {
+                return Ok(found);
+            }
+        }
+        let used = self.fetch_words(remote, 0, 1)?[0];
+        let (mut at, used) = (0, entries_used(used));
+        while at < used {
+            let until = used.min(at + ENTRIES_OF_A_READ);
+            if let Some(found) = find(self.fetch_entries(remote, at..until)?, displacement, extent)
+            {
+                return Ok(Some(found));
+            }
+            at = until;
+        }
+        Ok(None)
+    }
+
+    fn fetch_entries(
+        &self,
+        remote: &RemoteMember,
+        entries: Range<usize>,
+    ) -> Result<impl Iterator<Item = (usize, AttachmentWords)>, Error> {
+        const WORDS: usize = size_of::<AttachmentWords>() / size_of::<u64>();
+        let offset = AttachmentTable::HEAD + entries.start * size_of::<AttachmentWords>();
+        let words = self.fetch_words(remote, offset, entries.len() * WORDS)?;
+        Ok(entries.zip(words.as_chunks::<WORDS>().0.to_vec()))
+    }
+
+    /// Returns that many words, which fit in a slot, from an offset in a member's table.
+    fn fetch_words(
+        &self,
+        remote: &RemoteMember,
+        offset: usize,
+        words: usize,
+    ) -> Result<Vec<u64>, Error> {
+        let table = WindowBlock::attachments_offset(self.parts.len() as u32);
+        let there = remote.block.after(table + offset);
+        let bytes = words * size_of::<u64>();
+        let number =
+            self.ask(remote, |lane: &mut Lane, device: &mut _| lane.fetch(device, bytes, there))?;
         self.await_done(remote, number)?;
         self.ask(remote, |lane, _| {
-            let words = NonNull::slice_from_raw_parts(lane.slot(number).cast(), ATTACHMENTS);
+            let words = NonNull::slice_from_raw_parts(lane.slot(number).cast(), words);
             // SAFETY: the slot is aligned and the device is done with it. Any bytes are valid for
             // numbers.
             Ok(Some(unsafe { words.as_ref() }.to_vec()))

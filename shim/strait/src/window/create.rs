@@ -249,7 +249,9 @@ fn prepare(
     let baseline = (spans || by_messages).then(|| BaselineId::next(world));
     let [lock, lock_manager] = opening.words();
     let PartMemory { base, length, keeper } = offer(world)?;
-    let bytes = WindowBlock::bytes(members);
+    let is_dynamic = kind == DYNAMIC;
+    let bytes =
+        if is_dynamic { WindowBlock::dynamic_bytes(members) } else { WindowBlock::bytes(members) };
     let block = world.alloc::<u8>(bytes)?;
     let segment = world.segment();
     let own = |address, length| segment.heap_offset(world.rank(), address, length);
@@ -285,9 +287,14 @@ fn prepare(
     };
     // SAFETY: the block was just allocated for this use, zeroed and aligned to a page, and lives as
     // long.
-    let block_words = unsafe { WindowBlock::new(block.start(), members) };
+    let block_words = unsafe {
+        match is_dynamic {
+            true => WindowBlock::dynamic(block.start(), members),
+            false => WindowBlock::new(block.start(), members),
+        }
+    };
     opening.preset(&block_words.locks(), members, spans);
-    let attachments = (kind == DYNAMIC).then(RefCell::default);
+    let attachments = is_dynamic.then(RefCell::default);
     let (_block, _memory) = (block, keeper);
     let own = Own { base, length: part, block_words, beyond, attachments, _block, _memory };
     Ok(Prepared { own, descriptor, addresses, opening, baseline })

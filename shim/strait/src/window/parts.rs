@@ -83,13 +83,22 @@ impl PartDescriptor {
     fn block(&self, group: &Group<'_>, rank: Rank) -> Result<WindowBlock, Error> {
         let members = group.ranks().len() as u32;
         let segment = group.world().segment();
-        let block = segment.heap_place(rank, self.block, WindowBlock::bytes(members))?;
+        let bytes = match self.kind {
+            DYNAMIC => WindowBlock::dynamic_bytes(members),
+            _ => WindowBlock::bytes(members),
+        };
+        let block = segment.heap_place(rank, self.block, bytes)?;
         if !block.addr().get().is_multiple_of(CACHE_LINE) {
             return Err(self.corrupt(self.block).into());
         }
         // SAFETY: `heap_place` has checked that the block lies in a mapped heap, and it is aligned.
         // Its owner allocated it zeroed, for this use, and keeps it.
-        Ok(unsafe { WindowBlock::new(block, members) })
+        Ok(unsafe {
+            match self.kind {
+                DYNAMIC => WindowBlock::dynamic(block, members),
+                _ => WindowBlock::new(block, members),
+            }
+        })
     }
 
     const fn corrupt(&self, found: u64) -> Corrupt {
