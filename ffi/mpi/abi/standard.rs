@@ -88,6 +88,10 @@ pub(crate) const fn comm_null() -> Handle {
     0x100
 }
 
+pub(crate) const fn errors_are_fatal() -> Handle {
+    0x141
+}
+
 #[inline(always)]
 pub(crate) const fn request_null() -> Handle {
     0x180

@@ -92,7 +92,25 @@ pub(crate) fn raise(comm: Handle, code: c_int) -> c_int {
 /// Reports an error of Strait. The caller holds no lock.
 #[cold]
 pub(crate) fn report(comm: Handle, error: &Error) -> c_int {
-    raise(comm, code(error))
+    let code = code(error);
+    // SAFETY: the communicator exists: an operation on it has just ended.
+    print_before_abort(error, |handler| unsafe { host::Comm_get_errhandler(comm, handler) });
+    raise(comm, code)
+}
+
+/// Prints our sentence if the host is about to end the job with a text of its own. `handler_of`
+/// writes the error handler that will be called.
+pub(crate) fn print_before_abort(error: &Error, handler_of: impl FnOnce(*mut Handle) -> c_int) {
+    let mut handler = abi::errors_are_fatal();
+    if !is_old_host() || handler_of(&raw mut handler) != 0 {
+        return;
+    }
+    if handler == abi::errors_are_fatal() {
+        eprintln!("strait: {error}");
+    } else {
+        // SAFETY: the host has just made this reference to the handler.
+        unsafe { host::Errhandler_free(&raw mut handler) };
+    }
 }
 
 /// Reports why an operation did not start, if the host has not. The caller holds no lock.

@@ -52,6 +52,9 @@ fn report(win: Handle, refusal: &WindowRefusal) -> c_int {
                 Some(class) => errors::code_of_class(class, error),
                 None => errors::code(error),
             };
+            // SAFETY: the window exists: a call on it has just failed.
+            let handler_of = |handler| unsafe { host::Win_get_errhandler(win, handler) };
+            errors::print_before_abort(error, handler_of);
             raise(win, code)
         }
     }

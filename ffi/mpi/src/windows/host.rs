@@ -34,6 +34,7 @@ host_functions! {
     fn Win_shared_query(win: Handle, rank: c_int, size: CountPtr, unit: Ints, base: Pointer);
     fn Win_shared_query_c(win: Handle, rank: c_int, size: CountPtr, unit: CountPtr, base: Pointer);
     fn Win_call_errhandler(win: Handle, code: c_int);
+    fn Win_get_errhandler(win: Handle, handler: HandlePtr);
     fn Win_get_group(win: Handle, group: HandlePtr);
     fn Group_size(group: Handle, size: Ints);
     fn Type_get_name(datatype: Handle, name: *mut c_char, length: Ints);
