@@ -45,7 +45,7 @@ impl<M: Memory + Clone> Engine<M> {
     /// Takes the answer to [`Engine::wants_parcels`].
     pub fn parcels_backed(&mut self, destination: u32, set: ParcelSet, backed: bool) {
         // Without memory for the state about the peer, the next message asks again.
-        if let Ok(peer) = self.peers.contact(&self.segment, self.rank, destination) {
+        if let Ok(peer) = self.contact(destination) {
             peer.parcels.backed(set, backed);
         }
     }

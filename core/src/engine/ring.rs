@@ -37,7 +37,8 @@ impl<M: Memory + Clone> Engine<M> {
     /// Takes the answer to [`Engine::wants_ring`] or to [`Engine::poll_ring_want`].
     pub fn ring_backed(&mut self, destination: u32, part: RingPart, backed: bool) {
         // Without memory for the state about the peer, the next message asks again.
-        if let Ok(peer) = self.peers.contact(&self.segment, self.rank, destination) {
+        if self.contact(destination).is_ok() {
+            let peer = &mut self.peers[destination as usize];
             let open = || Outlet::open(&self.segment, self.rank, destination);
             peer.large.ring_backed(part, backed, open);
         }

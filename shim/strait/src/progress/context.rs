@@ -237,16 +237,8 @@ impl ProgressContext<'_> {
 #[inline(never)]
 fn poll(engine: &mut ShmEngine, network: &mut JobNetwork) -> Result<bool, ProgressError> {
     network.poll();
-    admit(engine, network)?;
+    network.admit(engine)?;
     let moved = engine.poll_network(network)?;
     let served = network.serve(|rank| !engine.has_peer(rank) || engine.gone(rank).is_some())?;
     Ok(network.take_nearer() | served | moved)
-}
-
-/// Registers peers that the network reported and the engine does not know.
-pub(crate) fn admit(engine: &mut ShmEngine, network: &mut JobNetwork) -> Result<(), ProgressError> {
-    while let Some(rank) = network.next_newcomer() {
-        engine.set_remote(rank)?;
-    }
-    Ok(())
 }
