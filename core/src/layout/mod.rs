@@ -34,7 +34,7 @@ pub use header::{AttachError, LAYOUT_VERSION, MAGIC, SegmentHeader};
 pub use names::{COMMUNICATORS, Communicator, CommunicatorRecord, ShortName};
 pub use page::PAGE;
 pub use plan::{
-    BARRIER_SLOTS, DESCRIPTORS_PER_RANK, FULL_PAIRS, FULL_RINGS, HUGE_PAGE, RANKS_MAX,
+    BARRIER_SLOTS, DESCRIPTORS_PER_RANK, FULL_PAIRS, FULL_RINGS, HUGE_PAGE, RANKS_MAX, SMALL_PAIRS,
     SegmentConfig, SegmentPlan,
 };
 pub use plan_error::PlanError;

@@ -21,6 +21,9 @@ pub const HUGE_PAGE: usize = 2 << 20;
 /// Most ranks of a job with 64 cells for each rank and two pages for each pair by default.
 pub const FULL_PAIRS: u32 = 64;
 
+/// Most ranks of a job with cells of 16 KiB and a page for each pair by default.
+pub const SMALL_PAIRS: u32 = 128;
+
 /// Most ranks of a job with large copy rings and all parcels by default.
 pub const FULL_RINGS: u32 = 4096;
 
@@ -60,7 +63,8 @@ impl SegmentConfig {
     /// - room for 4 GiB in each heap.
     ///
     /// More than [`FULL_PAIRS`] ranks save memory: each has 16 cells, and each pair one page. More
-    /// than [`FULL_RINGS`] ranks save address space, of which each pair takes a part whether it
+    /// than [`SMALL_PAIRS`] save more: cells of 4 KiB, and four pairs in a page. More than
+    /// [`FULL_RINGS`] ranks save address space, of which each pair takes a part whether it
     /// communicates or not: smaller rings, fewer parcels, smaller heaps. It suffices for
     /// [`RANKS_MAX`] ranks.
     #[must_use]
@@ -78,7 +82,16 @@ impl SegmentConfig {
         if ranks <= FULL_PAIRS {
             return full;
         }
-        let small_pairs = Self { cells_per_rank: 16, fastbox_lines: 21, ..full };
+        if ranks <= SMALL_PAIRS {
+            return Self { cells_per_rank: 16, fastbox_lines: 21, ..full };
+        }
+        let small_pairs = Self {
+            cells_per_rank: 16,
+            cell_payload: 4 * 1024,
+            fastbox_lines: 5,
+            baton_lines: 4,
+            ..full
+        };
         if ranks <= FULL_RINGS {
             return small_pairs;
         }
@@ -149,8 +162,12 @@ impl SegmentPlan {
             .checked_mul(2)?
             .checked_add(config.baton_lines as usize)?
             .checked_mul(size_of::<Line>())?
-            .checked_add(2 * CACHE_LINE)?
-            .checked_next_multiple_of(PAGE)?;
+            .checked_add(2 * CACHE_LINE)?;
+        // Small blocks divide a page, so that none takes part of two.
+        let pair_stride = match pair_stride {
+            small if small <= PAGE => small.next_power_of_two(),
+            large => large.checked_next_multiple_of(PAGE)?,
+        };
 
         let ring_stride = match config.ring_granules as usize {
             0 => 0,
@@ -179,7 +196,10 @@ impl SegmentPlan {
             .checked_add(cells)?
             .checked_next_multiple_of(PAGE)?;
         let pair_count = ranks.checked_mul(ranks.checked_add(1)?)? / 2;
-        let parcels = pair_count.checked_mul(pair_stride)?.checked_add(pairs)?;
+        let parcels = pair_count
+            .checked_mul(pair_stride)?
+            .checked_add(pairs)?
+            .checked_next_multiple_of(PAGE)?;
         let marks = (config.parcels * PIECES_MAX) as usize * size_of::<PieceMark>();
         let parcel_stride = (config.parcels as usize)
             .checked_mul(PARCEL)?
@@ -328,8 +348,8 @@ impl SegmentPlan {
     }
 
     /// Returns the offset and length of the block that the ranks `a` and `b` share. Memory must
-    /// back it before either rank touches it. It consists of whole pages and is the same for (`b`,
-    /// `a`).
+    /// back it before either rank touches it. It consists of whole pages, or of the half, quarter, …
+    /// of one. It is the same for (`b`, `a`).
     ///
     /// Its lines are, in order: two credits, the baton (`baton_lines`), two fastboxes
     /// (`fastbox_lines` each). The first credit and fastbox are those from the lower to the higher
@@ -410,10 +430,17 @@ mod tests {
     fn many_ranks_have_small_pairs_and_fit_the_address_space() {
         // A sixteenth of it is left to the rest of the process.
         let most = (1_usize << 47) / 16 * 15;
-        for ranks in [FULL_PAIRS, FULL_PAIRS + 1, FULL_RINGS, FULL_RINGS + 1, 10_000, RANKS_MAX] {
+        let limits = [FULL_PAIRS, SMALL_PAIRS, FULL_RINGS];
+        let around = limits.into_iter().flat_map(|limit| [limit, limit + 1]);
+        for ranks in around.chain([10_000, RANKS_MAX]) {
             let plan = SegmentPlan::new(SegmentConfig::new(ranks)).unwrap();
-            let pages = if ranks > FULL_PAIRS { 1 } else { 2 };
-            assert_eq!(plan.pair_range(0, 1).1, pages * PAGE);
+            let bytes = match ranks {
+                ..=FULL_PAIRS => 2 * PAGE,
+                ..=SMALL_PAIRS => PAGE,
+                _ => PAGE / 4,
+            };
+            let (begin, length) = plan.pair_range(0, 1);
+            assert_eq!((begin % bytes.min(PAGE), length), (0, bytes), "{ranks}");
             assert!(plan.total_bytes() <= most, "{ranks}: {}", plan.total_bytes());
         }
     }
@@ -435,7 +462,8 @@ mod tests {
             assert_eq!(plan.pair_range(0, ranks - 1), plan.pair_range(ranks - 1, 0));
             let (last, length) = plan.pair_range(ranks - 1, ranks - 1);
             let [first, further] = ParcelSet::ALL.map(|set| plan.parcel_range(0, ranks - 1, set));
-            assert_eq!(last + length, plan.parcel_range(0, 0, ParcelSet::First).0);
+            let parcels = plan.parcel_range(0, 0, ParcelSet::First).0;
+            assert_eq!((last + length).next_multiple_of(PAGE), parcels);
             assert_eq!(first.0 + first.1, further.0);
             assert_eq!(first, plan.parcel_range(ranks - 1, 0, ParcelSet::First));
             let (last, length) = plan.parcel_range(ranks - 1, ranks - 1, ParcelSet::Further);
