@@ -197,7 +197,9 @@ impl Cluster {
                     for set in ParcelSet::ALL {
                         engine.parcels_backed(peer, set, true);
                     }
-                    RingPart::ALL.into_iter().for_each(|part| engine.ring_backed(peer, part, true));
+                    for part in RingPart::ALL {
+                        engine.ring_backed(peer, part, true);
+                    }
                 } else {
                     engine.set_remote(peer).expect("memory");
                 }

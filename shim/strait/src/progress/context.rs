@@ -56,12 +56,15 @@ impl ProgressContext<'_> {
         if self.engine.may_be_asked(destination, key, data.remaining()) {
             self.progress_first();
         }
-        while let Some(part) = self.engine.wants_ring(destination, &data) {
-            self.back_ring(destination, part);
-        }
+        // Each loop ends when the engine has no memory for an answer: it would ask again.
+        while let Some(part) = self.engine.wants_ring(destination, &data)
+            && self.back_ring(destination, part)
+        {}
         while let Some(set) = self.engine.wants_parcels(destination, &data) {
             let backed = self.place.map.back_parcels(self.place.rank, destination, set).is_ok();
-            self.engine.parcels_backed(destination, set, backed);
+            if !self.engine.parcels_backed(destination, set, backed) {
+                break;
+            }
         }
         self.engine.time_line(destination, data.remaining(), |look| {
             let begin = Instant::now();
@@ -189,16 +192,17 @@ impl ProgressContext<'_> {
         }
     }
 
-    /// Backs a part of the copy ring to a peer. A peer that the kernel lets this rank write to can
+    /// Backs a part of the copy ring to a peer, and returns whether the engine knows. A peer that the kernel lets this rank write to can
     /// do without most of the ring at first.
     #[cold]
-    fn back_ring(&mut self, peer: Rank, part: RingPart) {
+    fn back_ring(&mut self, peer: Rank, part: RingPart) -> bool {
         let backed = self.place.map.back_ring(self.place.rank, peer, part).is_ok();
-        self.engine.ring_backed(peer, part, backed);
+        let taken = self.engine.ring_backed(peer, part, backed);
         let segment = self.place.segment();
         if part == RingPart::Heads && self.resources.cma.already_reaches(&segment, peer) {
             self.engine.defer_granules(peer);
         }
+        taken
     }
 
     /// Tells the engine the time, if it wants to know it.
