@@ -207,11 +207,13 @@ fn boxed<M: Memory>(memory: &M, peer: Peer) -> Result<NonNull<Peer>, OutOfMemory
 ///
 /// # Safety
 ///
-/// `peer` came from [`boxed`] with the same `memory`, and nothing uses it afterwards.
+/// `peer` came from [`boxed`] with the same `memory`, its parts used no other, and nothing uses it
+/// afterwards.
 unsafe fn unbox<M: Memory>(memory: &M, peer: NonNull<Peer>) {
-    // SAFETY: the caller guarantees that the peer is live, and that the memory came from `allocate`
-    // with this layout (contract of `unbox`).
+    // SAFETY: the caller guarantees that the peer is live, and that its memory and that of its parts
+    // came from `memory`, with this layout (contract of `unbox`).
     unsafe {
+        (*peer.as_ptr()).large.release(memory);
         peer.drop_in_place();
         memory.release(peer.cast(), Layout::new::<Peer>());
     }

@@ -86,7 +86,8 @@ impl<M: Memory + Clone> Engine<M> {
         let Some(ring) = peer.large.line_to_time() else { return };
         let (nanoseconds, came) = clock(&mut || ring.look());
         if came {
-            peer.large.line_timed(u32::try_from(nanoseconds).unwrap_or(u32::MAX));
+            let nanoseconds = u32::try_from(nanoseconds).unwrap_or(u32::MAX);
+            peer.large.line_timed(self.buffers.memory(), nanoseconds);
         }
     }
 
