@@ -94,7 +94,7 @@ mod tests {
     /// A channel through which nothing comes or goes.
     #[derive(Default)]
     struct Quiet {
-        /// The peers whose streams were looked at.
+        /// Peers with streams that were looked at.
         looks: Vec<u32>,
         linked: Vec<u32>,
         closed: Vec<u32>,

@@ -2,10 +2,10 @@
 //! which this one has had contact.
 //!
 //! A rank of a large job talks to few of the others. Its memory grows with those: the place of a
-//! rank takes 8 bytes, and a [`Peer`] is made at the first contact ([`super::Engine::contact`]): the
-//! first send, receive, packet or link. Until then the place leads to a *stand-in*, which all ranks
-//! share of which the same is known ([`StandIn`]). Its short paths are shut and empty, and it counts
-//! as gone, so that the short calls decline it without a further branch.
+//! rank takes 8 bytes, and a [`Peer`] is made at the first contact ([`super::Engine::contact`]),
+//! which is the first send, receive, packet or link. Until then the place leads to a *stand-in*,
+//! one for all ranks of which the same is known ([`StandIn`]). Its short paths are shut and empty,
+//! and it counts as gone, so that the short calls decline it without a further branch.
 
 use core::alloc::Layout;
 use core::ops::{Index, IndexMut};
@@ -210,8 +210,8 @@ fn boxed<M: Memory>(memory: &M, peer: Peer) -> Result<NonNull<Peer>, OutOfMemory
 /// `peer` came from [`boxed`] with the same `memory`, its parts used no other, and nothing uses it
 /// afterwards.
 unsafe fn unbox<M: Memory>(memory: &M, peer: NonNull<Peer>) {
-    // SAFETY: the caller guarantees that the peer is live, and that its memory and that of its parts
-    // came from `memory`, with this layout (contract of `unbox`).
+    // SAFETY: the caller guarantees that the peer is live, and that its memory and that of its
+    // parts came from `memory`, with this layout (contract of `unbox`).
     unsafe {
         (*peer.as_ptr()).large.release(memory);
         peer.drop_in_place();

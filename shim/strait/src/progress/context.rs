@@ -192,8 +192,8 @@ impl ProgressContext<'_> {
         }
     }
 
-    /// Backs a part of the copy ring to a peer, and returns whether the engine knows. A peer that the kernel lets this rank write to can
-    /// do without most of the ring at first.
+    /// Backs a part of the copy ring to a peer, and returns whether the engine knows. A peer that
+    /// the kernel lets this rank write to can do without most of the ring at first.
     #[cold]
     fn back_ring(&mut self, peer: Rank, part: RingPart) -> bool {
         let backed = self.place.map.back_ring(self.place.rank, peer, part).is_ok();
