@@ -1,4 +1,4 @@
-//! Whole engines of jobs of up to 10^3 nodes: the scenarios of [`scale`] with
+//! Whole engines of jobs of up to 10^4 nodes: the scenarios of [`scale`] with
 //! matching and rendezvous.
 
 use strait_core::engine::Tuning;
