@@ -89,7 +89,9 @@ impl Engines {
                 for set in ParcelSet::ALL {
                     engine.parcels_backed(peer, set, true);
                 }
-                parts.iter().for_each(|part| engine.ring_backed(peer, *part, true));
+                for part in parts {
+                    engine.ring_backed(peer, *part, true);
+                }
             }
             engine
         };

@@ -90,7 +90,7 @@ impl<M: Memory + Clone> Engine<M> {
         let head = unsafe { Cell::read_head(pointer) };
         let packet = self.parse(&head, pointer)?;
         let source = packet.envelope.source;
-        self.peers.contact(&self.segment, self.rank, source)?;
+        self.contact(source)?;
         // This packet is ahead of its turn. The packets before it are in the fastbox, which their
         // sender filled first.
         while self.peers[source as usize].paths.next_in().number() != head.sequence {

@@ -1,7 +1,7 @@
 //! The end of operations with a peer that is gone.
 
 use super::message::{MatchState, UnexpectedData};
-use super::peer::Peer;
+use super::peer::StandIn;
 use super::peers::Peers;
 use super::reassembly::ArrivalTarget;
 use super::{Engine, Fault, Gone, ProgressError};
@@ -34,7 +34,14 @@ impl<M: Memory + Clone> Engine<M> {
     ///
     /// [`ProgressError`] from the delivery of what was left; call again.
     pub fn peer_gone(&mut self, rank: u32, how: Gone) -> Result<bool, ProgressError> {
-        let peer = self.peers.contact(&self.segment, self.rank, rank)?;
+        match self.peers[rank as usize].stands_in() {
+            Some(StandIn::Finished | StandIn::Unreachable) => return Ok(true),
+            Some(StandIn::Leaving) => return Ok(false),
+            // In a large job most ranks that leave had no contact with this one.
+            Some(StandIn::Remote) if how == Gone::Finished => return self.leaves_unmet(rank),
+            Some(StandIn::Remote | StandIn::OnNode) | None => {}
+        }
+        let peer = self.contact(rank)?;
         if peer.gone().is_some() {
             return Ok(true);
         }
@@ -96,7 +103,7 @@ impl<M: Memory + Clone> Engine<M> {
     ///
     /// [`OutOfMemory`]: nothing was changed.
     pub fn set_unreachable(&mut self, rank: u32) -> Result<(), OutOfMemory> {
-        self.peers.contact(&self.segment, self.rank, rank)?.set_unreachable();
+        self.peers.note(&self.segment, self.rank, (rank, StandIn::Unreachable))?;
         self.any_gone = true;
         Ok(())
     }
@@ -118,7 +125,8 @@ impl<M: Memory + Clone> Engine<M> {
     /// Returns how `rank` ended its communication, if it did.
     #[must_use]
     pub fn gone(&self, rank: u32) -> Option<Gone> {
-        self.peers.known(rank as usize).and_then(Peer::gone)
+        let peer = self.peers.get(rank as usize)?;
+        peer.stands_in().map_or_else(|| peer.gone(), StandIn::gone)
     }
 
     /// Delivers everything that `gone` had handed over. Returns false if that has to wait for

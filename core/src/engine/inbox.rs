@@ -15,13 +15,13 @@ pub(super) struct Inbox<M: Memory> {
 }
 
 impl<M: Memory> Inbox<M> {
-    pub(super) fn new(memory: M, ranks: usize) -> Result<Self, OutOfMemory> {
-        Ok(Self { fastboxes: RankList::new(memory, ranks)?, cell: None })
+    pub(super) fn new(memory: M) -> Self {
+        Self { fastboxes: RankList::new(memory), cell: None }
     }
 
-    /// Makes room for `ranks` peers.
-    pub(super) fn extend(&mut self, ranks: usize) -> Result<(), OutOfMemory> {
-        self.fastboxes.extend(ranks)
+    /// Makes room for `peers` peers.
+    pub(super) fn make_room(&mut self, peers: usize) -> Result<(), OutOfMemory> {
+        self.fastboxes.make_room(peers)
     }
 
     /// Adds the fastbox from `source`.
@@ -74,8 +74,8 @@ mod tests {
 
     #[test]
     fn a_fastbox_is_polled_from_its_opening_to_the_end_of_its_source() {
-        let mut inbox = Inbox::new(Counted::default(), 1).unwrap();
-        inbox.extend(3).unwrap();
+        let mut inbox = Inbox::new(Counted::default());
+        inbox.make_room(3).unwrap();
         [2, 0, 2].into_iter().for_each(|source| inbox.open(source));
         assert_eq!((inbox.len(), inbox.source_at(0), inbox.source_at(1)), (2, 2, 0));
         inbox.close(2);
@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn a_cell_is_kept_until_it_is_delivered() {
         with_segment(1, |segment| {
-            let mut inbox = Inbox::new(Counted::default(), 1).unwrap();
+            let mut inbox = Inbox::new(Counted::default());
             let cell = segment.parse(1).unwrap();
             assert_eq!(inbox.cell(), None);
             inbox.keep_cell(cell.unwrap());

@@ -3,7 +3,8 @@
 
 use super::copy_ring::{Emptying, Filling, Outlet};
 use crate::layout::{RingPart, Segment};
-use crate::lmt::{Chosen, Transfer, TransferChoice};
+use crate::lmt::{Chosen, Transfer, TransferChoice, UNMEASURED, WITHOUT_RING};
+use crate::memory::{Memory, OnFirstUse};
 
 /// Number of messages after which this rank stops looking for RTRs of the peer before it sends. The
 /// next RTR comes by progress.
@@ -34,8 +35,10 @@ pub(super) struct LargePaths {
     /// This rank's end of the copy ring from the peer, opened when the peer announces its first
     /// message.
     inlet: Option<Emptying>,
-    /// The choice of the transfer for messages to the peer.
-    choice: TransferChoice,
+    /// The choice of the transfer for messages to the peer. It is made for the first one that has a
+    /// choice: it takes as much memory as all the rest of the state about a peer, and most pairs of
+    /// a large job exchange short messages alone.
+    choice: OnFirstUse<TransferChoice>,
     /// Messages announced to the peer since its last RTR, counted up to [`UNASKED`].
     unasked: u8,
     /// Messages until a line is timed again.
@@ -49,7 +52,7 @@ impl Default for LargePaths {
             may_write: true,
             outlet: Outlet::Unopened,
             inlet: None,
-            choice: TransferChoice::default(),
+            choice: OnFirstUse::default(),
             unasked: 0,
             untimed: 0,
         }
@@ -155,21 +158,45 @@ impl LargePaths {
         self.inlet.as_mut()
     }
 
-    /// Chooses the transfer of a message of `length` bytes, which one copy can move.
-    pub(super) fn choose(&mut self, length: usize) -> (Transfer, Chosen) {
-        if let Outlet::Heads { deferred: Some(deferred) } = &mut self.outlet {
-            *deferred = deferred.saturating_sub(length.saturating_add(DEFERRED_EACH));
-            return self.choice.choose_one_copy(length);
-        }
-        self.choice.choose(length)
+    /// Chooses the transfer of a message of `length` bytes, which one copy can move. Without memory
+    /// for what is measured, nothing is.
+    pub(super) fn choose(
+        &mut self,
+        memory: &impl Memory,
+        length: usize,
+    ) -> (Transfer, Option<Chosen>) {
+        let deferred = match &mut self.outlet {
+            Outlet::Heads { deferred: Some(deferred) } => {
+                *deferred = deferred.saturating_sub(length.saturating_add(DEFERRED_EACH));
+                true
+            }
+            _ => false,
+        };
+        let Ok(choice) = self.choice.get_or_make(memory) else {
+            return (if deferred { WITHOUT_RING } else { UNMEASURED }, None);
+        };
+        let (transfer, chosen) =
+            if deferred { choice.choose_one_copy(length) } else { choice.choose(length) };
+        (transfer, Some(chosen))
+    }
+
+    /// Releases the memory of the choice.
+    ///
+    /// # Safety
+    ///
+    /// `memory` is that of all calls of [`LargePaths::choose`].
+    pub(super) unsafe fn release(&mut self, memory: &impl Memory) {
+        // SAFETY: the caller guarantees the same (contract of `release`).
+        unsafe { self.choice.release(memory) };
     }
 
     /// Returns the end of the ring to the peer if a line from the peer's core is to be timed now.
     /// Messages that take another way leave the line as it is, and pay for no clock.
-    pub(super) const fn line_to_time(&mut self) -> Option<&mut Filling> {
+    pub(super) fn line_to_time(&mut self) -> Option<&mut Filling> {
         match &mut self.outlet {
             Outlet::Open(ring) if self.untimed == 0 && ring.has_unseen() => {
-                self.untimed = if self.choice.is_place_known() { UNTIMED } else { 0 };
+                let is_known = self.choice.get().is_some_and(TransferChoice::is_place_known);
+                self.untimed = if is_known { UNTIMED } else { 0 };
                 Some(ring)
             }
             _ => {
@@ -180,19 +207,24 @@ impl LargePaths {
     }
 
     /// Notes the time that a line took from the peer's core to this one.
-    pub(super) fn line_timed(&mut self, nanoseconds: u32) {
-        self.choice.line_timed(nanoseconds);
+    pub(super) fn line_timed(&mut self, memory: &impl Memory, nanoseconds: u32) {
+        // Without memory the next line is timed.
+        if let Ok(choice) = self.choice.get_or_make(memory) {
+            choice.line_timed(nanoseconds);
+        }
     }
 
     /// Returns the transfer through the ring of a message of `length` bytes.
     pub(super) fn by_ring(&self, length: usize) -> Transfer {
-        self.choice.ring(length)
+        self.choice.get().map_or(UNMEASURED, |choice| choice.ring(length))
     }
 
     /// Records the time that a chosen transfer took for `bytes` bytes. Zero bytes mean that it was
     /// not measured.
     pub(super) fn transfer_ended(&mut self, chosen: Chosen, bytes: usize, met: u64, now: u64) {
-        self.choice.ended(chosen, bytes, met, now);
+        if let Some(choice) = self.choice.get_mut() {
+            choice.ended(chosen, bytes, met, now);
+        }
     }
 
     /// Counts a message that was announced without an RTR of the peer.
@@ -215,6 +247,7 @@ impl LargePaths {
 mod tests {
     use super::*;
     use crate::engine::testing::with_segment;
+    use crate::memory::counted::Counted;
 
     #[test]
     fn a_path_that_was_refused_is_not_tried_again_and_the_other_is() {
@@ -270,7 +303,8 @@ mod tests {
     #[test]
     fn messages_go_by_one_copy_until_the_pair_has_earned_the_ring() {
         with_segment(2, |segment| {
-            let mut paths = LargePaths::default();
+            let (memory, mut paths) = (Counted::default(), LargePaths::default());
+            memory.refuse(true);
             paths.defer_granules();
             paths.ring_backed(RingPart::Heads, true, || Outlet::Refused);
             paths.defer_granules();
@@ -280,13 +314,20 @@ mod tests {
             while wanted(&paths, true).is_none() {
                 assert!(paths.may_announce(|| true));
                 assert_eq!(paths.defers_parcels(), bytes < PARCELS_DEFERRED);
-                assert_eq!(paths.choose(1 << 20).0, Transfer::CmaShared);
+                // The first message finds no memory for what is measured.
+                let (transfer, chosen) = paths.choose(&memory, 1 << 20);
+                assert_eq!((transfer, chosen.is_some()), (Transfer::CmaShared, bytes > 0));
+                memory.refuse(false);
                 bytes += 1 << 20;
             }
             assert!((DEFERRED / 2..=DEFERRED).contains(&bytes), "{bytes}");
             paths.ring_backed(RingPart::Granules, true, || Outlet::open(segment, 0, 1));
             assert!(paths.may_announce(|| false) && !paths.defers_parcels());
-            assert_eq!(paths.choose(1 << 20).0, Transfer::CopyRingStreamed);
+            assert_eq!(paths.choose(&memory, 1 << 20).0, Transfer::CopyRingStreamed);
+            assert_eq!(memory.asked(), 2, "the memory is asked for until it is there");
+            // SAFETY: the memory is that of the other calls.
+            unsafe { paths.release(&memory) };
+            assert_eq!(paths.by_ring(1 << 20), Transfer::CopyRingStreamed);
         });
     }
 

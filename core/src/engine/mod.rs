@@ -7,7 +7,7 @@
 //!
 //! 1. [`Engine::new`] returns the engine of one rank, or [`OutOfMemory`].
 //! 2. [`Engine::set_remote`] and [`Engine::set_unreachable`] tell how peers on other nodes are
-//!    reached, before the first operation with them.
+//!    reached, before the first operation with them. [`Engine::linked`] tells of each link.
 //! 3. [`Engine::isend`] and [`Engine::irecv`] start an operation. They return `Done`, `Pending`
 //!    with a [`RequestId`], or [`StartError`] with nothing changed.
 //! 4. [`Engine::progress`] moves what can move without waiting, and returns whether anything moved,
@@ -57,7 +57,7 @@
 //!
 //! | machine | state |
 //! |---|---|
-//! | `peers` | a place for each rank, and a `peer` for each one with contact |
+//! | `peers` | a place for each rank, and a `peer` for each one with `contact` |
 //! | `peer` | one peer, in parts: `short_paths`, `peer_parcels`, `large_paths`, `reassembly`, … |
 //! | `requests` | operations under way, and their lines |
 //! | `unexpected` | messages that met no receive, and their share of memory (`budget`) |
@@ -155,6 +155,7 @@ mod budget;
 mod bypass;
 mod cell_stores;
 mod cells;
+mod contact;
 mod copy_ring;
 mod credit_seen;
 mod deferred_send;
@@ -246,6 +247,7 @@ use negotiation::Negotiation;
 use network::Network;
 use observed::Observed;
 use outbox::Outbox;
+use peer::Peer;
 use peers::Peers;
 use pull_requests::PullRequests;
 use request::RequestState;
@@ -322,13 +324,13 @@ impl<M: Memory + Clone> Engine<M> {
             posted,
             early: EarlyLook::default(),
             unexpected: UnexpectedMessages::new(memory.clone()),
-            outbox: Outbox::new(&memory, &segment, rank, ranks)?,
-            inbox: Inbox::new(memory.clone(), ranks)?,
+            outbox: Outbox::new(&memory, &segment, rank)?,
+            inbox: Inbox::new(memory.clone()),
             requests: Requests::new(memory.clone()),
             negotiation: Negotiation::new(&memory),
             transfers: Transfers::new(&memory, rank)?,
             pulls: PullRequests::new(memory.clone()),
-            network: Network::new(&memory, ranks)?,
+            network: Network::new(&memory),
             stopped: false,
             queue_is_next: false,
             any_gone: false,
@@ -428,12 +430,9 @@ impl<M: Memory + Clone> Engine<M> {
     /// wait.
     #[inline]
     fn notify(&mut self, rank: u32) {
-        let wants_bell = match self.peers.known(rank as usize) {
-            Some(peer) => peer.wants_bell(),
-            // A rank that this one only returned a cell to.
-            None => self.segment.doorbell(rank).get().is_wanted(),
-        };
-        if wants_bell {
+        // There is contact with every rank for which something was published: it is the source of
+        // a packet, or the destination of one.
+        if self.peers.known(rank as usize).is_some_and(Peer::wants_bell) {
             self.outbox.ring(rank);
         }
     }

@@ -23,25 +23,20 @@ pub(super) struct Outbox<M: Memory> {
 }
 
 impl<M: Memory + Clone> Outbox<M> {
-    pub(super) fn new(
-        memory: &M,
-        segment: &Segment,
-        rank: u32,
-        ranks: usize,
-    ) -> Result<Self, OutOfMemory> {
-        let list = || RankList::new(memory.clone(), ranks);
+    pub(super) fn new(memory: &M, segment: &Segment, rank: u32) -> Result<Self, OutOfMemory> {
+        let list = || RankList::new(memory.clone());
         Ok(Self {
             cells: CellPool::new(memory.clone(), segment, rank)?,
-            blocked: list()?,
-            wanted: list()?,
-            bells: list()?,
+            blocked: list(),
+            wanted: list(),
+            bells: list(),
         })
     }
 
-    /// Makes room for `ranks` peers.
-    pub(super) fn extend(&mut self, ranks: usize) -> Result<(), OutOfMemory> {
+    /// Makes room for `peers` peers.
+    pub(super) fn make_room(&mut self, peers: usize) -> Result<(), OutOfMemory> {
         for list in [&mut self.blocked, &mut self.wanted, &mut self.bells] {
-            list.extend(ranks)?;
+            list.make_room(peers)?;
         }
         Ok(())
     }
@@ -182,7 +177,8 @@ mod tests {
     fn a_destination_is_blocked_while_a_send_to_it_waits_or_was_offered() {
         with_segment(3, |segment| {
             let memory = Counted::default();
-            let mut outbox = Outbox::new(&memory, segment, 0, 3).unwrap();
+            let mut outbox = Outbox::new(&memory, segment, 0).unwrap();
+            outbox.make_room(3).unwrap();
             let (mut requests, mut peer) = (Requests::new(memory), Peer::new(segment, 0, 2));
             peer.open();
             let ids = [0, 1].map(|tag| requests.insert(Owner(1), sending(tag)).unwrap());
@@ -207,7 +203,8 @@ mod tests {
     fn a_send_to_another_node_blocks_no_rank_of_this_one() {
         with_segment(2, |segment| {
             let memory = Counted::default();
-            let mut outbox = Outbox::new(&memory, segment, 0, 2).unwrap();
+            let mut outbox = Outbox::new(&memory, segment, 0).unwrap();
+            outbox.make_room(2).unwrap();
             let (mut requests, mut peer) = (Requests::new(memory), Peer::new(segment, 0, 1));
             peer.set_remote(0);
             let id = requests.insert(Owner(1), sending(0)).unwrap();
@@ -219,8 +216,8 @@ mod tests {
     #[test]
     fn the_embedder_is_asked_once() {
         with_segment(3, |segment| {
-            let mut outbox = Outbox::new(&Counted::default(), segment, 0, 1).unwrap();
-            outbox.extend(3).unwrap();
+            let mut outbox = Outbox::new(&Counted::default(), segment, 0).unwrap();
+            outbox.make_room(3).unwrap();
             for rank in [2, 1, 2] {
                 outbox.want_fastbox(rank);
                 outbox.ring(rank);
@@ -234,7 +231,7 @@ mod tests {
     #[test]
     fn one_destination_gets_its_share_of_the_cells() {
         with_segment(2, |segment| {
-            let mut outbox = Outbox::new(&Counted::default(), segment, 0, 2).unwrap();
+            let mut outbox = Outbox::new(&Counted::default(), segment, 0).unwrap();
             let cells = segment.plan().config().cells_per_rank as usize;
             let mut last = None;
             while outbox.has_fair_share(segment, 1) == Ok(true) {

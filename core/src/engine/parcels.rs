@@ -42,12 +42,10 @@ impl<M: Memory + Clone> Engine<M> {
         self.tuning.suits_parcels(length).then(|| peer.parcels.wants_memory(length))?
     }
 
-    /// Takes the answer to [`Engine::wants_parcels`].
-    pub fn parcels_backed(&mut self, destination: u32, set: ParcelSet, backed: bool) {
-        // Without memory for the state about the peer, the next message asks again.
-        if let Ok(peer) = self.peers.contact(&self.segment, self.rank, destination) {
-            peer.parcels.backed(set, backed);
-        }
+    /// Takes the answer to [`Engine::wants_parcels`]. Returns false without memory for the state
+    /// about the peer: the next message asks again.
+    pub fn parcels_backed(&mut self, destination: u32, set: ParcelSet, backed: bool) -> bool {
+        self.contact(destination).map(|peer| peer.parcels.backed(set, backed)).is_ok()
     }
 
     /// Returns whether a message of `total` bytes to `destination` goes in parcels now.

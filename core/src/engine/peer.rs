@@ -14,6 +14,43 @@ use super::wait_list::WaitList;
 use crate::layout::Segment;
 use crate::shm::DoorbellPtr;
 
+/// What is known of ranks without contact, for which one [`Peer`] stands in.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum StandIn {
+    /// The ranks are on this node, or were not named yet.
+    OnNode,
+    /// The ranks are on other nodes, and can be reached.
+    Remote,
+    /// The ranks are on other nodes, and have left in good order. Their links are still to be
+    /// looked at.
+    Leaving,
+    /// The ranks were on other nodes, and have left in good order.
+    Finished,
+    /// The ranks are on other nodes, and there is no network.
+    Unreachable,
+}
+
+impl StandIn {
+    pub(super) const COUNT: usize = Self::Unreachable as usize + 1;
+
+    #[cfg(test)]
+    pub(super) const ALL: [Self; Self::COUNT] =
+        [Self::OnNode, Self::Remote, Self::Leaving, Self::Finished, Self::Unreachable];
+
+    /// Returns how the ranks have ended their communication, if they have.
+    pub(super) const fn gone(self) -> Option<Gone> {
+        match self {
+            Self::OnNode | Self::Remote | Self::Leaving => None,
+            Self::Finished => Some(Gone::Finished),
+            Self::Unreachable => Some(Gone::Unreachable),
+        }
+    }
+}
+
+/// The number of the stream of a remote peer that has none. No stream has it, since a pool has
+/// fewer entries.
+const NO_STREAM: u32 = u32::MAX;
+
 /// Private state about one peer: machines, each with its own state. Those of the short path come
 /// first, together.
 #[derive(Debug)]
@@ -27,6 +64,8 @@ pub(super) struct Peer {
     /// The peer's doorbell.
     bell: DoorbellPtr,
     end: PeerEnd,
+    /// What is known of the ranks for which this value stands in, if it does.
+    stand_in: Option<StandIn>,
     /// The stream to and from a peer on another node. Its number may be another peer's after the
     /// peer is gone.
     stream: Option<u32>,
@@ -56,6 +95,7 @@ impl Peer {
             receives: 0,
             bell: segment.doorbell(peer),
             end: PeerEnd::default(),
+            stand_in: None,
             stream: None,
             parcels: PeerParcels::new(segment, rank, peer),
             large: LargePaths::default(),
@@ -68,13 +108,31 @@ impl Peer {
         }
     }
 
-    /// Returns the state that stands for all peers without contact ([`super::peers`]): short calls
-    /// decline it, no packet is its next one, and a larger message asks for the same memory as
-    /// after contact.
-    pub(super) fn silent(segment: &Segment, rank: u32) -> Self {
+    /// Returns the state that stands for all ranks without contact of which this is known
+    /// ([`super::peers`]). Short calls decline it, and no packet is its next one. A larger message
+    /// asks for the same memory as after contact.
+    pub(super) fn standing_in(known: StandIn, segment: &Segment, rank: u32) -> Self {
         let mut peer = Self::new(segment, rank, rank);
-        peer.paths.expect_nothing();
-        peer.set_unreachable();
+        match known {
+            StandIn::OnNode | StandIn::Unreachable => peer.paths.expect_nothing(),
+            StandIn::Remote | StandIn::Leaving | StandIn::Finished => peer.set_remote(NO_STREAM),
+        }
+        peer.end.set(Some(known.gone().unwrap_or(Gone::Unreachable)));
+        peer.stand_in = Some(known);
+        peer
+    }
+
+    /// Returns what is known of the ranks for which this value stands in, if it does.
+    #[inline(always)]
+    pub(super) const fn stands_in(&self) -> Option<StandIn> {
+        self.stand_in
+    }
+
+    /// Returns a peer on another node that has gone without contact.
+    pub(super) fn gone_before_contact(segment: &Segment, rank: u32, how: Gone) -> Self {
+        let mut peer = Self::beyond(segment, rank);
+        peer.set_remote(NO_STREAM);
+        peer.leave(how);
         peer
     }
 
@@ -84,7 +142,7 @@ impl Peer {
         // Its paths through the segment are those of this rank to itself, and stay shut.
         let mut peer = Self::new(segment, rank, rank);
         peer.paths.refuse();
-        peer.set_unreachable();
+        peer.end.set(Some(Gone::Unreachable));
         peer
     }
 
@@ -118,11 +176,6 @@ impl Peer {
     pub(super) fn leave(&mut self, how: Gone) {
         self.end.set(Some(how));
         self.paths.shut();
-    }
-
-    /// Marks a peer on another node as out of reach.
-    pub(super) const fn set_unreachable(&mut self) {
-        self.end.set(Some(Gone::Unreachable));
     }
 
     /// Notes that the peer runs no more.

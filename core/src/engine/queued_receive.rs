@@ -60,7 +60,7 @@ impl<M: Memory + Clone> Engine<M> {
         let head = unsafe { Cell::read_head(pointer) };
         let packet = self.parse(&head, pointer).ok()?;
         let (from, tag, bytes) = (packet.envelope.source, packet.envelope.tag, packet.length);
-        let peer = self.peers.contact(&self.segment, self.rank, from).ok()?;
+        let peer = self.contact(from).ok()?;
         let next = peer.paths.next_in().number();
         let suits = (source == from || source == ANY_SOURCE)
             && packet.kind == PacketKind::Eager

@@ -2,6 +2,9 @@
 
 use crate::memory::{Memory, OutOfMemory, Table};
 
+/// Number of ranks for which the first memory of a list has room.
+const LEAST: usize = 4;
+
 /// A list of ranks, each at most once. While none is removed, they keep their order.
 #[derive(Debug)]
 pub(super) struct RankList<M: Memory> {
@@ -10,13 +13,18 @@ pub(super) struct RankList<M: Memory> {
 }
 
 impl<M: Memory> RankList<M> {
-    pub(super) fn new(memory: M, ranks: usize) -> Result<Self, OutOfMemory> {
-        Ok(Self { ranks: Table::new(memory, ranks, |_| 0)?, length: 0 })
+    /// Returns a list with room for no rank.
+    pub(super) fn new(memory: M) -> Self {
+        Self { ranks: Table::empty(memory), length: 0 }
     }
 
-    /// Makes room for `ranks` different ranks.
-    pub(super) fn extend(&mut self, ranks: usize) -> Result<(), OutOfMemory> {
-        self.ranks.extend(ranks, |_| 0)
+    /// Makes room for `ranks` different ranks. Room that grows doubles, so that the calls for one
+    /// rank after the other copy each rank about twice.
+    pub(super) fn make_room(&mut self, ranks: usize) -> Result<(), OutOfMemory> {
+        if ranks <= self.ranks.len() {
+            return Ok(());
+        }
+        self.ranks.extend(ranks.max(self.ranks.len() * 2).max(LEAST), |_| 0)
     }
 
     pub(super) fn len(&self) -> usize {
@@ -58,7 +66,8 @@ mod tests {
 
     #[test]
     fn a_rank_is_in_the_list_once() {
-        let mut list = RankList::new(Counted::default(), 2).unwrap();
+        let mut list = RankList::new(Counted::default());
+        list.make_room(2).unwrap();
         list.insert(1);
         list.insert(1);
         list.insert(0);
@@ -71,11 +80,15 @@ mod tests {
 
     #[test]
     fn an_extended_list_keeps_its_ranks() {
-        let mut list = RankList::new(Counted::default(), 1).unwrap();
-        list.insert(0);
-        list.extend(3).unwrap();
-        list.insert(2);
-        list.insert(1);
-        assert_eq!([list.get(0), list.get(1), list.get(2)], [0, 2, 1]);
+        let memory = Counted::default();
+        let mut list = RankList::new(memory.clone());
+        for rank in (0..64).rev() {
+            list.make_room(list.len() + 1).unwrap();
+            list.insert(rank);
+        }
+        assert_eq!([list.get(0), list.get(1), list.get(63)], [63, 62, 0]);
+        assert_eq!(memory.asked(), 5, "the room doubles from 4 to 64");
+        memory.refuse(true);
+        assert!(list.make_room(65).is_err() && list.make_room(64).is_ok());
     }
 }

@@ -5,7 +5,6 @@ use core::ptr::NonNull;
 use super::Received;
 use super::message::{UnexpectedData, UnexpectedMessage};
 use super::message_buffers::OwnedBuffer;
-use super::peer::Peer;
 use super::reassembly::ArrivalTarget;
 use super::request::RequestState;
 use super::started::outcome;
@@ -39,7 +38,7 @@ impl<M: Memory + Clone> Engine<M> {
             return self.receive_unexpected(found.message, buffer, owner);
         }
         if pattern.source != ANY_SOURCE
-            && let peer = self.peers.contact(&self.segment, self.rank, pattern.source)?
+            && let peer = self.contact(pattern.source)?
             && let Some(gone) = peer.gone()
         {
             return Err(StartError::Peer(gone.fault(pattern.source)));
@@ -77,7 +76,7 @@ impl<M: Memory + Clone> Engine<M> {
     ) -> Result<Option<(Found, Status)>, StartError> {
         self.check(pattern)?;
         let Some(found) = self.unexpected.find(pattern) else {
-            return match self.peers.known(pattern.source as usize).and_then(Peer::gone) {
+            return match self.gone(pattern.source) {
                 Some(gone) => Err(StartError::Peer(gone.fault(pattern.source))),
                 None => Ok(None),
             };

@@ -34,13 +34,15 @@ impl<M: Memory + Clone> Engine<M> {
         peer.large.wants_ring(|| self.is_one_copy(data))
     }
 
-    /// Takes the answer to [`Engine::wants_ring`] or to [`Engine::poll_ring_want`].
-    pub fn ring_backed(&mut self, destination: u32, part: RingPart, backed: bool) {
-        // Without memory for the state about the peer, the next message asks again.
-        if let Ok(peer) = self.peers.contact(&self.segment, self.rank, destination) {
-            let open = || Outlet::open(&self.segment, self.rank, destination);
-            peer.large.ring_backed(part, backed, open);
+    /// Takes the answer to [`Engine::wants_ring`] or to [`Engine::poll_ring_want`]. Returns false
+    /// without memory for the state about the peer: the next message asks again.
+    pub fn ring_backed(&mut self, destination: u32, part: RingPart, backed: bool) -> bool {
+        if self.contact(destination).is_err() {
+            return false;
         }
+        let open = || Outlet::open(&self.segment, self.rank, destination);
+        self.peers[destination as usize].large.ring_backed(part, backed, open);
+        true
     }
 
     /// Lets the first large messages to `destination` go by one copy, before the granules of the
@@ -84,7 +86,8 @@ impl<M: Memory + Clone> Engine<M> {
         let Some(ring) = peer.large.line_to_time() else { return };
         let (nanoseconds, came) = clock(&mut || ring.look());
         if came {
-            peer.large.line_timed(u32::try_from(nanoseconds).unwrap_or(u32::MAX));
+            let nanoseconds = u32::try_from(nanoseconds).unwrap_or(u32::MAX);
+            peer.large.line_timed(self.buffers.memory(), nanoseconds);
         }
     }
 

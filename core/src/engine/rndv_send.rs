@@ -81,8 +81,8 @@ impl<M: Memory + Clone> Engine<M> {
         let large = &mut self.peers[destination as usize].large;
         let (transfer, course) = match ways.place {
             WireAddress::Private(_) => {
-                let (transfer, chosen) = large.choose(data.remaining());
-                (transfer, Course::Chosen(chosen))
+                let (transfer, chosen) = large.choose(self.buffers.memory(), data.remaining());
+                (transfer, chosen.map_or(Course::Given, Course::Chosen))
             }
             // The receiver reads the message where it lies. If the message is withdrawn, the rest
             // goes through the ring. Or the receiver could not read it, and the sender alone is

@@ -74,7 +74,7 @@ impl<M: Memory + Clone> Engine<M> {
         if key.tag() > TAG_MAX {
             return Err(StartError::Tag { tag: key.tag() });
         }
-        let peer = self.peers.contact(&self.segment, self.rank, destination)?;
+        let peer = self.contact(destination)?;
         if let Some(gone) = peer.gone() {
             return Err(StartError::Peer(gone.fault(destination)));
         }

@@ -8,6 +8,7 @@
 //!
 //! `docs/layout.md` draws the map and gives its size as a function of ranks and active pairs.
 
+mod config;
 mod counters;
 mod events;
 mod faults;
@@ -27,16 +28,14 @@ mod wait_details;
 mod waiting;
 
 pub use crate::wire::{CellIndex, Corrupt};
+pub use config::{FULL_PAIRS, FULL_RINGS, RANKS_MAX, SMALL_PAIRS, SegmentConfig};
 pub use counters::{Count, PairCounters};
 pub use events::{EVENTS, EpochKind, Event, EventKind, EventRing};
 pub use faults::{FaultRecord, Truncation};
 pub use header::{AttachError, LAYOUT_VERSION, MAGIC, SegmentHeader};
 pub use names::{COMMUNICATORS, Communicator, CommunicatorRecord, ShortName};
 pub use page::PAGE;
-pub use plan::{
-    BARRIER_SLOTS, DESCRIPTORS_PER_RANK, FULL_PAIRS, FULL_RINGS, HUGE_PAGE, RANKS_MAX,
-    SegmentConfig, SegmentPlan,
-};
+pub use plan::{BARRIER_SLOTS, DESCRIPTORS_PER_RANK, HUGE_PAGE, SegmentPlan};
 pub use plan_error::PlanError;
 pub use rank_block::{Life, Liveness, RankBlock};
 pub use rank_record::RankRecord;

@@ -1,7 +1,7 @@
 //! The plan of a segment: the offsets of its parts, computed from numbers that every rank knows.
 
-use super::PlanError;
 use super::{PAGE, PairCounters, RankBlock, RankRecord, SegmentHeader};
+use super::{PlanError, SegmentConfig};
 use crate::shm::{
     BarrierSlot, Cell, Descriptor, FlowWords, GRANULE, GranuleHead, Line, ParcelSet, PieceMark,
 };
@@ -17,74 +17,6 @@ pub const DESCRIPTORS_PER_RANK: u32 = 64;
 
 /// Alignment of the heaps' start in bytes, so that huge pages can back the heaps.
 pub const HUGE_PAGE: usize = 2 << 20;
-
-/// Most ranks of a job with 64 cells for each rank and two pages for each pair by default.
-pub const FULL_PAIRS: u32 = 64;
-
-/// Most ranks of a job with large copy rings and all parcels by default.
-pub const FULL_RINGS: u32 = 4096;
-
-/// Most ranks of a job with a default segment in an address space of 47 bits.
-pub const RANKS_MAX: u32 = 26_000;
-
-/// The numbers that determine a segment's layout.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct SegmentConfig {
-    /// Number of ranks of the job, at least 1. Ranks of other nodes have places without memory.
-    pub ranks: u32,
-    /// Number of cells that each rank owns, at least 2.
-    pub cells_per_rank: u32,
-    /// Payload of one cell in bytes, a multiple of 64 and at least 1024.
-    pub cell_payload: u32,
-    /// Lines in the fastbox ring of an ordered pair; 1 is the single buffer of `[Nemesis07]` §2.
-    pub fastbox_lines: u32,
-    /// Number of lines in the baton of a pair; 0 means no baton.
-    pub baton_lines: u32,
-    /// Granules of [`GRANULE`] bytes in the copy ring of an ordered pair; 0 means no copy ring.
-    pub ring_granules: u32,
-    /// Parcels of [`PARCEL`] bytes that a pair shares, an even number; 0 means no parcels.
-    pub parcels: u32,
-    /// Maximum size of one rank's heap in bytes, a multiple of [`PAGE`]; 0 means no heap. It
-    /// reserves only address space: memory backs the heap as it is allocated.
-    pub heap_bytes: u64,
-}
-
-impl SegmentConfig {
-    /// Returns the defaults for `ranks` ranks:
-    ///
-    /// - 64 cells of 16 KiB each per rank, which stay in the first two cache levels of both sides;
-    /// - two pages for each pair, with a baton that holds 1 KiB and two fastboxes;
-    /// - 64 KiB of parcels on either side for each pair that exchanges longer messages, and 192
-    ///   more if they are longer than that;
-    /// - for large messages, a copy ring of 1 MiB each way, more than the second cache level;
-    /// - room for 4 GiB in each heap.
-    ///
-    /// More than [`FULL_PAIRS`] ranks save memory: each has 16 cells, and each pair one page. More
-    /// than [`FULL_RINGS`] ranks save address space, of which each pair takes a part whether it
-    /// communicates or not: smaller rings, fewer parcels, smaller heaps. It suffices for
-    /// [`RANKS_MAX`] ranks.
-    #[must_use]
-    pub const fn new(ranks: u32) -> Self {
-        let full = Self {
-            ranks,
-            cells_per_rank: 64,
-            cell_payload: 16 * 1024,
-            fastbox_lines: 53,
-            baton_lines: 20,
-            ring_granules: 256,
-            parcels: 32,
-            heap_bytes: 4 << 30,
-        };
-        if ranks <= FULL_PAIRS {
-            return full;
-        }
-        let small_pairs = Self { cells_per_rank: 16, fastbox_lines: 21, ..full };
-        if ranks <= FULL_RINGS {
-            return small_pairs;
-        }
-        Self { ring_granules: 16, parcels: 8, heap_bytes: 1 << 30, ..small_pairs }
-    }
-}
 
 /// Offsets and sizes in bytes from the segment's start. Equal [`SegmentConfig`]s give equal plans.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -149,8 +81,12 @@ impl SegmentPlan {
             .checked_mul(2)?
             .checked_add(config.baton_lines as usize)?
             .checked_mul(size_of::<Line>())?
-            .checked_add(2 * CACHE_LINE)?
-            .checked_next_multiple_of(PAGE)?;
+            .checked_add(2 * CACHE_LINE)?;
+        // Small blocks divide a page, so that none takes part of two.
+        let pair_stride = match pair_stride {
+            small if small <= PAGE => small.next_power_of_two(),
+            large => large.checked_next_multiple_of(PAGE)?,
+        };
 
         let ring_stride = match config.ring_granules as usize {
             0 => 0,
@@ -179,7 +115,10 @@ impl SegmentPlan {
             .checked_add(cells)?
             .checked_next_multiple_of(PAGE)?;
         let pair_count = ranks.checked_mul(ranks.checked_add(1)?)? / 2;
-        let parcels = pair_count.checked_mul(pair_stride)?.checked_add(pairs)?;
+        let parcels = pair_count
+            .checked_mul(pair_stride)?
+            .checked_add(pairs)?
+            .checked_next_multiple_of(PAGE)?;
         let marks = (config.parcels * PIECES_MAX) as usize * size_of::<PieceMark>();
         let parcel_stride = (config.parcels as usize)
             .checked_mul(PARCEL)?
@@ -328,8 +267,8 @@ impl SegmentPlan {
     }
 
     /// Returns the offset and length of the block that the ranks `a` and `b` share. Memory must
-    /// back it before either rank touches it. It consists of whole pages and is the same for (`b`,
-    /// `a`).
+    /// back it before either rank touches it. It consists of whole pages, or of the half, quarter,
+    /// … of one. It is the same for (`b`, `a`).
     ///
     /// Its lines are, in order: two credits, the baton (`baton_lines`), two fastboxes
     /// (`fastbox_lines` each). The first credit and fastbox are those from the lower to the higher
@@ -405,15 +344,23 @@ fn ring_bytes_offset(granules: usize) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layout::{FULL_PAIRS, FULL_RINGS, RANKS_MAX, SMALL_PAIRS};
 
     #[test]
     fn many_ranks_have_small_pairs_and_fit_the_address_space() {
         // A sixteenth of it is left to the rest of the process.
         let most = (1_usize << 47) / 16 * 15;
-        for ranks in [FULL_PAIRS, FULL_PAIRS + 1, FULL_RINGS, FULL_RINGS + 1, 10_000, RANKS_MAX] {
+        let limits = [FULL_PAIRS, SMALL_PAIRS, FULL_RINGS];
+        let around = limits.into_iter().flat_map(|limit| [limit, limit + 1]);
+        for ranks in around.chain([10_000, RANKS_MAX]) {
             let plan = SegmentPlan::new(SegmentConfig::new(ranks)).unwrap();
-            let pages = if ranks > FULL_PAIRS { 1 } else { 2 };
-            assert_eq!(plan.pair_range(0, 1).1, pages * PAGE);
+            let bytes = match ranks {
+                ..=FULL_PAIRS => 2 * PAGE,
+                ..=SMALL_PAIRS => PAGE,
+                _ => PAGE / 4,
+            };
+            let (begin, length) = plan.pair_range(0, 1);
+            assert_eq!((begin % bytes.min(PAGE), length), (0, bytes), "{ranks}");
             assert!(plan.total_bytes() <= most, "{ranks}: {}", plan.total_bytes());
         }
     }
@@ -435,7 +382,8 @@ mod tests {
             assert_eq!(plan.pair_range(0, ranks - 1), plan.pair_range(ranks - 1, 0));
             let (last, length) = plan.pair_range(ranks - 1, ranks - 1);
             let [first, further] = ParcelSet::ALL.map(|set| plan.parcel_range(0, ranks - 1, set));
-            assert_eq!(last + length, plan.parcel_range(0, 0, ParcelSet::First).0);
+            let parcels = plan.parcel_range(0, 0, ParcelSet::First).0;
+            assert_eq!((last + length).next_multiple_of(PAGE), parcels);
             assert_eq!(first.0 + first.1, further.0);
             assert_eq!(first, plan.parcel_range(ranks - 1, 0, ParcelSet::First));
             let (last, length) = plan.parcel_range(ranks - 1, ranks - 1, ParcelSet::Further);

@@ -106,6 +106,12 @@ impl LineTimes {
     }
 }
 
+/// The transfer without a ring of a message of which nothing is measured.
+pub(crate) const WITHOUT_RING: Transfer = CANDIDATES[ONE_COPY];
+
+/// The transfer of a message to a peer of which nothing is known.
+pub(crate) const UNMEASURED: Transfer = CANDIDATES[FAR];
+
 impl TransferChoice {
     /// Chooses a transfer for a message of `length` bytes that is about to be announced. The caller
     /// passes the result to [`TransferChoice::ended`].

@@ -51,8 +51,8 @@ mod sender;
 mod transfer;
 mod wire_address;
 
-pub(crate) use choice::TransferChoice;
 pub use choice::{CANDIDATES, CLASSES};
+pub(crate) use choice::{TransferChoice, UNMEASURED, WITHOUT_RING};
 pub use cookie::SendCookie;
 pub use job::{CopyJob, GRAIN, Refused};
 pub(crate) use job::{CopyTicket, Home, Span};

@@ -9,6 +9,7 @@ mod bump;
 #[cfg(test)]
 pub(crate) mod counted;
 mod lender;
+mod on_first_use;
 mod pinned;
 mod slab;
 mod table;
@@ -16,6 +17,7 @@ mod table;
 pub(crate) use block::OwnedSlice;
 pub use bump::BumpMemory;
 pub use lender::{Memory, OutOfMemory};
+pub(crate) use on_first_use::OnFirstUse;
 pub use pinned::Pinned;
 pub use slab::Slab;
 pub use table::Table;

@@ -18,6 +18,11 @@ pub struct Table<T, M: Memory> {
 unsafe impl<T: Send, M: Memory + Send> Send for Table<T, M> {}
 
 impl<T, M: Memory> Table<T, M> {
+    /// Creates a table without values, which has no memory.
+    pub const fn empty(memory: M) -> Self {
+        Self { first: NonNull::dangling(), length: 0, memory }
+    }
+
     /// Creates a table of `length` values. `make` creates each value from its index.
     ///
     /// # Errors

@@ -194,8 +194,9 @@ pub fn refuse_nonsense(design: Design) {
         let base = core::ptr::NonNull::from(&mut bytes).cast();
         let mut rest = Part { base, length: bytes.len() };
         cluster.run_until(|cluster| {
-            let Cluster { mesh, rng, .. } = cluster;
-            let mut port = Port { node: &mut mesh.nodes[0], rng, refuse: 0, clock: 0 };
+            let Cluster { mesh, rng, called, .. } = cluster;
+            let (node, called) = (&mut mesh.nodes[0], &mut called[0]);
+            let mut port = Port { node, rng, refuse: 0, clock: 0, called };
             if rest.length > 0 {
                 // SAFETY: the bytes live as long as the cluster uses them.
                 let put = unsafe { port.put(1, &[rest]) }.expect("a sound link").bytes;

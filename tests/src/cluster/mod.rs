@@ -14,6 +14,7 @@ pub use scripted::{hear_of_a_death, overtake, write};
 pub use windows::{Contexts, play_windows};
 
 use core::ops::Range;
+use std::collections::BTreeSet;
 
 use fastrand::Rng;
 use strait_core::buffer::Part;
@@ -55,12 +56,15 @@ struct Port<'a> {
     refuse: u32,
     /// Nanoseconds that have passed beside virtual time.
     clock: u64,
+    /// Peers to which something was put.
+    called: &'a mut BTreeSet<u32>,
 }
 
 impl Channel for Port<'_> {
     unsafe fn put(&mut self, peer: u32, from: &[Part]) -> Result<ChannelProgress, Broken> {
         let MeshNode { device, links, .. } = &mut *self.node;
         let link = &mut links[peer as usize].as_mut().ok_or(Broken(FailureCause::Ended))?.link;
+        self.called.insert(peer);
         // SAFETY: the caller guarantees that the parts are valid as long as `Link::put` needs them
         // (contract of `put`).
         let bytes = unsafe { link.put(device, from) }.map_err(|error| Broken(error.sign()))?;
@@ -124,6 +128,9 @@ pub struct Cluster {
     /// One engine for each rank. Dropped before the memory that they point to.
     engines: Vec<Engine<Ledger>>,
     mesh: Mesh<Simulated>,
+    /// The peers to which each rank has put something. As a link's call does in the library, the
+    /// first put makes the peer's engine expect more.
+    called: Vec<BTreeSet<u32>>,
     dead: Option<u32>,
     rng: Rng,
     refuse: u32,
@@ -190,15 +197,18 @@ impl Cluster {
                     for set in ParcelSet::ALL {
                         engine.parcels_backed(peer, set, true);
                     }
-                    RingPart::ALL.into_iter().for_each(|part| engine.ring_backed(peer, part, true));
+                    for part in RingPart::ALL {
+                        engine.ring_backed(peer, part, true);
+                    }
                 } else {
                     engine.set_remote(peer).expect("memory");
                 }
             }
             engine
         };
-        let engines = (0..ranks).map(engine).collect();
+        let engines: Vec<_> = (0..ranks).map(engine).collect();
         Self {
+            called: vec![BTreeSet::new(); engines.len()],
             engines,
             mesh,
             dead: None,
@@ -231,6 +241,11 @@ impl Cluster {
     fn turn(&mut self, rank: u32) -> bool {
         let polled = self.mesh.poll(rank);
         let engine = &mut self.engines[rank as usize];
+        for (peer, called) in (0..).zip(&self.called) {
+            if called.contains(&rank) {
+                engine.linked(peer).expect("memory");
+            }
+        }
         let moved = engine.progress().expect("memory, and a sound segment");
         while let Some(peer) = engine.poll_want() {
             engine.fastbox_backed(peer, true);
@@ -239,7 +254,9 @@ impl Cluster {
         let bits = self.rng.u32(0..=self.clock_bits);
         self.clock += self.rng.u64(0..1 << bits);
         let (refuse, clock) = (self.refuse, self.clock);
-        let far = engine.poll_network(&mut Port { node, rng: &mut self.rng, refuse, clock });
+        let called = &mut self.called[rank as usize];
+        let far =
+            engine.poll_network(&mut Port { node, rng: &mut self.rng, refuse, clock, called });
         polled | moved | far.expect("memory")
     }
 

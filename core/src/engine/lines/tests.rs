@@ -50,7 +50,7 @@ fn with_pair(test: impl FnOnce(Pair)) {
         // SAFETY: nothing is posted.
         let declined = unsafe { first.irecv_short(OF_7, buffer, Owner::UNSCOPED) };
         assert!(matches!(declined, ReceivedShort::Declined));
-        first.peers.contact(segment, 1, 0).unwrap();
+        first.contact(0).unwrap();
         // The first messages open the fastbox. Then they go by lines.
         for _ in 0..4 {
             let mut bytes = [0; 8];

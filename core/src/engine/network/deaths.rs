@@ -27,9 +27,14 @@ pub(super) struct Deaths<M: Memory> {
 }
 
 impl<M: Memory> Deaths<M> {
-    /// Returns the record of a job of `ranks` ranks, of which none has died.
-    pub(super) fn new(memory: M, ranks: usize) -> Result<Self, OutOfMemory> {
-        Ok(Self { tells: false, fresh: false, dead: RankList::new(memory, ranks)? })
+    /// Returns the record of a job of which no rank has died.
+    pub(super) fn new(memory: M) -> Self {
+        Self { tells: false, fresh: false, dead: RankList::new(memory) }
+    }
+
+    /// Makes room for the deaths of `peers` peers.
+    pub(super) fn make_room(&mut self, peers: usize) -> Result<(), OutOfMemory> {
+        self.dead.make_room(peers)
     }
 
     const fn tell(&mut self) {
@@ -122,6 +127,8 @@ impl<M: Memory + Clone> Engine<M> {
         // The operating system reports the deaths of this node's ranks, and this rank knows its own
         // state better.
         if self.network.deaths.tells && self.peers[rank as usize].is_remote() {
+            // A rank without contact, too: this rank reports the death in turn.
+            self.contact(rank)?;
             self.end_remote(rank, Gone::Failed(FailureCause::Ended));
         }
         Ok(())
@@ -134,7 +141,9 @@ mod tests {
     use crate::memory::counted::Counted;
 
     fn deaths() -> Deaths<Counted> {
-        Deaths::new(Counted::default(), 3).unwrap()
+        let mut deaths = Deaths::new(Counted::default());
+        deaths.make_room(3).unwrap();
+        deaths
     }
 
     #[test]

@@ -42,6 +42,7 @@ pub use channel::{Begun, Broken, Channel, ChannelProgress, Direct};
 pub(super) use write::There;
 
 use super::message_buffers::OwnedBuffer;
+use super::peer::StandIn;
 use super::{Engine, Gone, ProgressError};
 use crate::layout::Wait;
 use crate::memory::{Memory, OutOfMemory, Pinned, Slab};
@@ -58,8 +59,15 @@ use write::Writing;
 /// What this rank keeps about peers on other nodes, apart from the lines of sends to them.
 #[derive(Debug)]
 pub(super) struct Network<M: Memory> {
-    /// Streams to peers, and back.
+    /// Streams to peers with which there was contact, and back.
     streams: Pinned<PeerStreams, M>,
+    /// Number of peers that can still be reached, with contact or without.
+    reachable: u32,
+    /// Set when this rank leaves.
+    leaves: bool,
+    /// Peers that have left without contact, as far as this rank knows. Their links are still to be
+    /// looked at.
+    leaving: Slab<u32, M>,
     /// Control messages to peers.
     controls: Controls<M>,
     deaths: Deaths<M>,
@@ -88,25 +96,47 @@ pub struct RemoteTransfers {
 }
 
 impl<M: Memory + Clone> Network<M> {
-    /// Returns the state of a rank without streams, in a job of `ranks` ranks.
-    pub(super) fn new(memory: &M, ranks: usize) -> Result<Self, OutOfMemory> {
-        Ok(Self {
+    /// Returns the state of a rank without peers on other nodes.
+    pub(super) fn new(memory: &M) -> Self {
+        Self {
             streams: Pinned::new(memory.clone()),
+            reachable: 0,
+            leaves: false,
+            leaving: Slab::new(memory.clone()),
             controls: Controls::new(memory.clone()),
-            deaths: Deaths::new(memory.clone(), ranks)?,
+            deaths: Deaths::new(memory.clone()),
             announced: Slab::new(memory.clone()),
             readings: Slab::new(memory.clone()),
             cleared: Slab::new(memory.clone()),
             invited: Slab::new(memory.clone()),
             writings: Slab::new(memory.clone()),
             came: RemoteTransfers::default(),
-        })
+        }
     }
 
-    /// Returns whether there is no stream.
+    /// Returns whether no peer on another node can be reached.
     #[inline(always)]
     pub(super) const fn is_empty(&self) -> bool {
-        self.streams.is_empty()
+        self.reachable == 0
+    }
+
+    /// Makes room in the lists of peers.
+    pub(super) fn make_room(&mut self, peers: usize) -> Result<(), OutOfMemory> {
+        self.deaths.make_room(peers)
+    }
+
+    /// Makes the streams with `peer`, and returns their number.
+    pub(super) fn open_stream(&mut self, peer: u32) -> Result<u32, OutOfMemory> {
+        let mut streams = PeerStreams::new(peer);
+        if self.leaves {
+            streams.outgoing.leave();
+        }
+        self.streams.insert(streams)
+    }
+
+    /// Removes streams that were not used.
+    pub(super) fn close_stream(&mut self, number: u32) {
+        self.streams.remove(number);
     }
 
     /// Returns whether this rank reads an announced message from a peer, or a peer writes one here.
@@ -164,19 +194,25 @@ impl<M: Memory + Clone> Engine<M> {
     /// those of the segment gets a place of its own; peers of other universes have unbounded
     /// numbers.
     ///
+    /// The state about the rank is made at the first contact: a send to it, a receive that names
+    /// it, or a link ([`Engine::linked`]).
+    ///
     /// # Errors
     ///
     /// [`OutOfMemory`].
     pub fn set_remote(&mut self, rank: u32) -> Result<(), OutOfMemory> {
         self.make_place(rank)?;
-        let number = self.network.streams.insert(PeerStreams::new(rank))?;
-        match self.peers.contact(&self.segment, self.rank, rank) {
-            Ok(peer) => peer.set_remote(number),
-            Err(error) => {
-                self.network.streams.remove(number);
-                return Err(error);
+        match self.peers[rank as usize].stands_in() {
+            Some(StandIn::Remote | StandIn::Leaving) => return Ok(()),
+            Some(_) => self.peers.note(&self.segment, self.rank, (rank, StandIn::Remote))?,
+            // An operation with the rank failed before.
+            None if self.stream(rank).is_none() => {
+                let number = self.network.open_stream(rank)?;
+                self.peers[rank as usize].set_remote(number);
             }
+            None => return Ok(()),
         }
+        self.network.reachable += 1;
         Ok(())
     }
 
@@ -193,9 +229,7 @@ impl<M: Memory + Clone> Engine<M> {
             return Ok(());
         }
         let ranks = needed.max(count.saturating_mul(2));
-        self.inbox.extend(ranks)?;
-        self.outbox.extend(ranks)?;
-        self.peers.extend(ranks)
+        self.peers.extend(&self.segment, self.rank, ranks)
     }
 
     /// Returns whether any peer on another node can still be reached. If so,
@@ -220,6 +254,10 @@ impl<M: Memory + Clone> Engine<M> {
             Ok(did) => moved |= did,
             Err(error) => result = Err(error.into()),
         });
+        if !self.network.leaving.is_empty() {
+            moved = true;
+            self.end_leaving(channel)?;
+        }
         self.push_deaths(channel);
         result.map(|()| moved)
     }

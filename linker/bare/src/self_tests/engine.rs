@@ -92,7 +92,9 @@ pub(super) fn engine(party: &Party) -> Result<(), Flaw> {
     for set in ParcelSet::ALL {
         engine.parcels_backed(party.peer(), set, true);
     }
-    RingPart::ALL.into_iter().for_each(|part| engine.ring_backed(party.peer(), part, true));
+    RingPart::ALL.into_iter().for_each(|part| {
+        engine.ring_backed(party.peer(), part, true);
+    });
     let mut rank = BareRank { party, engine, outgoing, incoming };
     for round in 0..ROUNDS {
         for length in LENGTHS {

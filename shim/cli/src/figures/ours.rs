@@ -7,11 +7,12 @@ use strait_sim::scale::{self, Scenario};
 
 use super::series::Series;
 
-/// Plays whole engines of 100 and 1,000 nodes: three series of each scenario, and beside the storm
-/// that of the links alone.
-pub(super) fn engines() -> Vec<Series> {
+/// Plays whole engines of 100, 1,000 and 10,000 nodes, with `quick` of the first two: three series
+/// of each scenario, and beside the storm that of the links alone.
+pub(super) fn engines(quick: bool) -> Vec<Series> {
+    let sizes: &[u32] = if quick { &[100, 1_000] } else { &[100, 1_000, 10_000] };
     let of = |scenario: Scenario| {
-        let nodes = [100, 1_000].into_iter().filter(|nodes| *nodes <= scenario.most_nodes());
+        let nodes = sizes.iter().copied().filter(|nodes| *nodes <= scenario.most_nodes());
         let costs: Vec<_> = nodes.map(|nodes| (nodes, jobs::play(scenario, nodes))).collect();
         let series = |what: &str, number: fn(&EngineCosts) -> f64| {
             let point = |(nodes, costs): &(u32, EngineCosts)| [f64::from(*nodes), number(costs)];
@@ -23,9 +24,9 @@ pub(super) fn engines() -> Vec<Series> {
             series("KiB of private memory", |costs| costs.private_bytes / 1024.0),
         ]
     };
-    let alone =
-        [100, 1_000].map(|nodes| [f64::from(nodes), scale::play(Scenario::Storm, nodes).time_us]);
-    let alone = Series::ours("storm on links alone, µs", alone.into());
+    let alone = |nodes: &u32| [f64::from(*nodes), scale::play(Scenario::Storm, *nodes).time_us];
+    let alone = sizes.iter().map(alone).collect();
+    let alone = Series::ours("storm on links alone, µs", alone);
     jobs::SCENARIOS.into_iter().flat_map(of).chain([alone]).collect()
 }
 

@@ -50,7 +50,7 @@ impl Player {
             ("SpecRndv09", "17a-4") => self.applications(PlayedApplications::waits),
             ("SpecRndv09", "17b-4") => self.applications(PlayedApplications::rtrs),
             ("Strait", "scale") => self.scale(),
-            ("Strait", "engines") => ours::engines(),
+            ("Strait", "engines") => ours::engines(self.quick),
             ("Strait", "locks") => ours::locks(),
             _ => Vec::new(),
         }

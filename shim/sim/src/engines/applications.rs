@@ -15,7 +15,7 @@ use strait_core::lmt::RemoteTransfer;
 use strait_core::ring::{Design, LinkConfig};
 use strait_core::rndv::Rendezvous;
 
-use super::node::{Call, CallTimes, EngineNode, Known, Message};
+use super::node::{Call, CallTimes, EngineNode, Message};
 use crate::driver::Driver;
 use crate::{Model, SimFabric};
 
@@ -127,7 +127,7 @@ fn run_once(
     let tuning = Tuning { rendezvous, remote_transfer, ..Tuning::default() };
     let nodes = (0..NODES).map(|rank| {
         let program = Program::new(rank, machine, seed).of(application);
-        EngineNode::new(&fabric, (rank, NODES), links, (tuning, Known::All), program)
+        EngineNode::new(&fabric, (rank, NODES), links, tuning, program)
     });
     let nodes = nodes.collect();
     let mut driver = Driver::new(fabric, nodes);

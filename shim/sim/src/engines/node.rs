@@ -59,14 +59,6 @@ struct Operation {
     expected: Option<Message>,
 }
 
-/// Whether a rank has state about all others from the start, as the library's ranks have, or about
-/// those in contact alone. Times differ only by the order in which an engine visits its peers.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Known {
-    All,
-    InContact,
-}
-
 /// The engine is rank 0 of a segment of its own, in which the ranks of other nodes have no place,
 /// as those of other universes. So it takes its own number in the job for that of the job's rank 0,
 /// and the other way round: see [`EngineNode::place`].
@@ -75,7 +67,6 @@ pub(super) struct EngineNode {
     engine: Engine<CountedMemory>,
     links: NodeLinks,
     fabric: SimFabric,
-    known: Vec<bool>,
     program: VecDeque<Call>,
     under_way: Vec<Operation>,
     /// The begin of the call that waits, if one does.
@@ -112,16 +103,19 @@ impl EngineNode {
         fabric: &SimFabric,
         (rank, ranks): (u32, u32),
         links: LinkConfig,
-        (tuning, known): (Tuning, Known),
+        tuning: Tuning,
         program: Vec<Call>,
     ) -> Self {
         let (segment, memory) = (NodeSegment::new(), CountedMemory::default());
         let engine = Engine::new(memory.clone(), segment.segment(), 0, tuning);
-        let mut node = Self {
-            engine: engine.expect("memory for an engine"),
+        let mut engine = engine.expect("memory for an engine");
+        // The greatest number first: the table of peers grows once.
+        let all = (0..ranks).rev().filter(|peer| *peer != rank);
+        all.for_each(|peer| engine.set_remote(place(rank, peer)).expect("memory"));
+        Self {
+            engine,
             links: NodeLinks::new(fabric.device(rank), rank, links),
             fabric: fabric.clone(),
-            known: vec![false; ranks as usize],
             program: program.into(),
             under_way: Vec::new(),
             waits_since: None,
@@ -129,23 +123,12 @@ impl EngineNode {
             memory,
             sent: 0,
             _segment: segment,
-        };
-        if known == Known::All {
-            (0..ranks).for_each(|peer| node.know(peer));
         }
-        node
     }
 
     /// Returns the engine's number of a rank of the job.
     const fn place(&self, rank: u32) -> u32 {
         place(self.links.rank(), rank)
-    }
-
-    /// Makes the state about `peer`, unless there is one.
-    fn know(&mut self, peer: u32) {
-        if peer != self.links.rank() && !core::mem::replace(&mut self.known[peer as usize], true) {
-            self.engine.set_remote(self.place(peer)).expect("memory");
-        }
     }
 
     pub(super) const fn times(&self) -> CallTimes {
@@ -181,7 +164,9 @@ impl EngineNode {
     }
 
     fn poll_network(&mut self) -> bool {
-        self.links.take_callers().into_iter().for_each(|peer| self.know(peer));
+        for peer in self.links.take_callers() {
+            self.engine.linked(self.place(peer)).expect("memory");
+        }
         let moved = self.links.poll() | self.links.connect();
         let now = self.now();
         moved | self.engine.poll_network(&mut Port(&mut self.links, now)).expect("memory")
@@ -194,7 +179,6 @@ impl EngineNode {
     /// Begins a send as the library does: first with a look for RTRs, where one may have come.
     fn begin_send(&mut self, Message { peer, tag, bytes }: Message) {
         let mut buffer = vec![content(self.links.rank(), tag); bytes];
-        self.know(peer);
         let (peer, key) = (self.place(peer), Key::new(0, tag));
         if self.engine.may_be_asked(peer, key, bytes) {
             let _ = self.progress();
@@ -216,9 +200,6 @@ impl EngineNode {
         let mut buffer = vec![!content(peer, tag); bytes];
         let source = if peer == ANY_SOURCE { ANY_SOURCE } else { self.place(peer) };
         let pattern = Pattern { context: 0, source, tag };
-        if peer != ANY_SOURCE {
-            self.know(peer);
-        }
         let announced = self.engine.may_be_announced(&pattern, bytes, OWNER);
         if announced {
             let _ = self.progress();

@@ -3,15 +3,17 @@
 use rustix::process::{Resource, getrlimit};
 use strait_core::engine::Channel;
 use strait_core::hca::{Hca, Readiness};
+use strait_core::memory::OutOfMemory;
 use strait_core::ring::LinkAddress;
 use strait_platform::Rank;
 use strait_platform::backoff::POLLS_PER_LISTEN;
 
 use super::config::stride;
 use super::listener::{AcceptedPeer, ConnectRequest, OutgoingConnection};
-use super::remote_peers::RemotePeer;
+use super::remote_peers::{RemotePeer, RemotePeers};
 use super::{LinkState, Network};
 use crate::NetworkError;
+use crate::memory::ShmEngine;
 
 /// Number of times that this rank looks for deaths and still waits for a peer that has refused its
 /// call, before the peer counts as dead. Each time it has looked before whether the wait is over.
@@ -35,14 +37,24 @@ enum CallReason {
 }
 
 impl<H: Hca> Network<H> {
-    /// Registers an unknown peer, which [`Network::next_newcomer`] then passes to the engine.
+    /// Registers an unknown peer, of which [`Network::admit`] then tells the engine.
     pub(crate) fn meet(&mut self, rank: Rank) {
         self.others.meet(rank);
     }
 
-    /// Returns a peer of which the engine has not been told.
-    pub(crate) fn next_newcomer(&mut self) -> Option<Rank> {
-        self.others.newcomers.pop()
+    /// Tells the engine of new peers and of new links. What an error kept from it waits for the
+    /// next call.
+    pub(crate) fn admit(&mut self, engine: &mut ShmEngine) -> Result<(), OutOfMemory> {
+        let RemotePeers { newcomers, linked, .. } = &mut self.others;
+        while let Some(rank) = newcomers.last() {
+            engine.set_remote(*rank)?;
+            newcomers.pop();
+        }
+        while let Some(rank) = linked.last() {
+            engine.linked(*rank)?;
+            linked.pop();
+        }
+        Ok(())
     }
 
     /// Returns the peers with which no message was exchanged in either direction.
@@ -235,6 +247,7 @@ impl<H: Hca> Network<H> {
     /// Opens this side's end of a link, with memory of its own, and returns its address. Returns
     /// `None` on failure, and the next call reports the reason.
     fn open_end(&mut self, rank: Rank) -> Option<LinkAddress> {
+        self.others.linked.push(rank);
         match self.open_line(rank) {
             Ok(address) => {
                 self.others.set(rank, RemotePeer::Linked(address));

@@ -35,6 +35,8 @@ pub(crate) struct RemotePeers {
     pub(super) looks: u32,
     /// Peers of which the engine has not been told.
     pub(super) newcomers: Vec<Rank>,
+    /// Peers with a new link, or one that could not be made, of which the engine has not been told.
+    pub(super) linked: Vec<Rank>,
     /// A link has advanced since the last query.
     pub(super) nearer: bool,
     /// The reason why a link could not be made, until it is reported.
@@ -115,6 +117,7 @@ impl RemotePeers {
             accepted: Vec::new(),
             looks: 0,
             newcomers: Vec::new(),
+            linked: Vec::new(),
             nearer: false,
             refusal: None,
             deaths_are_told: false,

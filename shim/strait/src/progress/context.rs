@@ -56,12 +56,15 @@ impl ProgressContext<'_> {
         if self.engine.may_be_asked(destination, key, data.remaining()) {
             self.progress_first();
         }
-        while let Some(part) = self.engine.wants_ring(destination, &data) {
-            self.back_ring(destination, part);
-        }
+        // Each loop ends when the engine has no memory for an answer: it would ask again.
+        while let Some(part) = self.engine.wants_ring(destination, &data)
+            && self.back_ring(destination, part)
+        {}
         while let Some(set) = self.engine.wants_parcels(destination, &data) {
             let backed = self.place.map.back_parcels(self.place.rank, destination, set).is_ok();
-            self.engine.parcels_backed(destination, set, backed);
+            if !self.engine.parcels_backed(destination, set, backed) {
+                break;
+            }
         }
         self.engine.time_line(destination, data.remaining(), |look| {
             let begin = Instant::now();
@@ -189,16 +192,17 @@ impl ProgressContext<'_> {
         }
     }
 
-    /// Backs a part of the copy ring to a peer. A peer that the kernel lets this rank write to can
-    /// do without most of the ring at first.
+    /// Backs a part of the copy ring to a peer, and returns whether the engine knows. A peer that
+    /// the kernel lets this rank write to can do without most of the ring at first.
     #[cold]
-    fn back_ring(&mut self, peer: Rank, part: RingPart) {
+    fn back_ring(&mut self, peer: Rank, part: RingPart) -> bool {
         let backed = self.place.map.back_ring(self.place.rank, peer, part).is_ok();
-        self.engine.ring_backed(peer, part, backed);
+        let taken = self.engine.ring_backed(peer, part, backed);
         let segment = self.place.segment();
         if part == RingPart::Heads && self.resources.cma.already_reaches(&segment, peer) {
             self.engine.defer_granules(peer);
         }
+        taken
     }
 
     /// Tells the engine the time, if it wants to know it.
@@ -237,16 +241,8 @@ impl ProgressContext<'_> {
 #[inline(never)]
 fn poll(engine: &mut ShmEngine, network: &mut JobNetwork) -> Result<bool, ProgressError> {
     network.poll();
-    admit(engine, network)?;
+    network.admit(engine)?;
     let moved = engine.poll_network(network)?;
     let served = network.serve(|rank| !engine.has_peer(rank) || engine.gone(rank).is_some())?;
     Ok(network.take_nearer() | served | moved)
-}
-
-/// Registers peers that the network reported and the engine does not know.
-pub(crate) fn admit(engine: &mut ShmEngine, network: &mut JobNetwork) -> Result<(), ProgressError> {
-    while let Some(rank) = network.next_newcomer() {
-        engine.set_remote(rank)?;
-    }
-    Ok(())
 }

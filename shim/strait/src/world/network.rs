@@ -8,7 +8,6 @@ use super::World;
 use crate::network::job::DEFAULT_DEVICE;
 use crate::network::resources::{self, JobNetwork};
 use crate::network::{Network, RemotePeers};
-use crate::progress::context::admit;
 use crate::{Error, Fault, NetworkError, WindowError, env};
 
 impl World {
@@ -34,7 +33,7 @@ impl World {
         let context = guard.context();
         let Some(network) = context.resources.network.as_deref_mut() else { return Ok(()) };
         network.meet(rank);
-        Ok(admit(context.engine, network)?)
+        Ok(network.admit(context.engine)?)
     }
 
     /// Connects to `rank` if it is on another node and has no link yet, so that a waiting caller
