@@ -11,6 +11,9 @@ use crate::Error;
 /// The colour of a member that takes part in no new group.
 const NO_COLOUR: i64 = -1;
 
+/// The members of a new group, and its tag.
+type Added = (Rc<[Rank]>, u32);
+
 impl<'world> Group<'world> {
     /// Makes groups of the members that give the same `colour`. In each, members with lower `key`
     /// come first, and those with equal keys in the order of this group. A member that gives no
@@ -56,7 +59,7 @@ impl<'world> Group<'world> {
         &self,
         mut edition: u32,
         ranks: Option<&[Rank]>,
-    ) -> Result<Option<(Rc<[Rank]>, u32)>, Error> {
+    ) -> Result<Option<Added>, Error> {
         loop {
             // Another group of some member may have the tag: all then try the next edition.
             edition += 1;
