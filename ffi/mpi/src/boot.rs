@@ -84,6 +84,8 @@ fn private_comm() -> Option<(Handle, u32, u32)> {
 }
 
 fn open(mut world: World, private: Handle) {
+    // The launcher may have bound each rank to a processor. A bad setting was refused before.
+    let _ = world.recount_processors();
     world.set_before_sleep(windows::before_sleep);
     let mut level = 0;
     // SAFETY: MPI is initialised, and the result has a place.

@@ -93,7 +93,8 @@ pub const CPUS: Variable = Variable {
     name: "STRAIT_CPUS",
     meaning: "processors that the ranks of a node share: decides how long a waiting rank spins",
     expected: "a number of at least 1",
-    default: "set by `strait run`; otherwise the number that this process may use",
+    default: "set by `strait run`; otherwise the number that this process may use, under \
+              `strait mpi` that the ranks of the node may use together",
 };
 
 /// The descriptor of the socket to a launcher that speaks PMI-1.
@@ -159,7 +160,16 @@ pub const MPI_VERBOSE: Variable = Variable {
 ///
 /// [`EnvError`] when the variable's value is unusable.
 pub fn cpus() -> Result<usize, EnvError> {
-    Ok(CPUS.read(|&cpus: &usize| cpus > 0)?.unwrap_or_else(crate::topology::allowed_cpu_count))
+    Ok(cpus_asked()?.unwrap_or_else(crate::topology::allowed_cpu_count))
+}
+
+/// Returns the number of processors that `STRAIT_CPUS` gives the ranks of a node.
+///
+/// # Errors
+///
+/// [`EnvError`] when the variable's value is unusable.
+pub fn cpus_asked() -> Result<Option<usize>, EnvError> {
+    CPUS.read(|&cpus: &usize| cpus > 0)
 }
 
 /// Returns the rank that a launcher has given this process, and the number of ranks, if it says

@@ -18,11 +18,11 @@ use strait_core::rndv::Rendezvous;
 use strait_core::wire::{FASTBOX_LENGTH_MAX, StreamHead};
 use strait_hca::DeviceChoice;
 use strait_hca::soft::{SoftMode, TimeModel};
-pub(crate) use strait_platform::env::cpus;
 use strait_platform::env::{
     BOOT_FD, CPUS, NODES, PMI_FD, PMI_RANK, PMI_SIZE, PMIX_NAMESPACE, RANK, SIZE, UNIVERSE,
 };
 pub use strait_platform::env::{EnvError, MPI_VERBOSE, Variable, nodes};
+pub(crate) use strait_platform::env::{cpus, cpus_asked};
 use strait_platform::record::RecordMode;
 
 use crate::WindowDesign;

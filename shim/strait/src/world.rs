@@ -46,6 +46,7 @@ mod line_room;
 pub(crate) mod meeting;
 mod network;
 pub(crate) mod number;
+mod processors;
 mod profile;
 mod registrations;
 mod usage;
@@ -139,11 +140,8 @@ impl World {
             engine.record_events(monotonic_ns);
         }
         let sleep = networks::sleep(&network, &segment, rank)?;
-        let spin = SpinLimits::new(nodes.ranks_on(node).count() as u32, cpus);
-        let spin = match &network {
-            Some(network) if network.has_threads() => spin.beside_devices(size, cpus),
-            _ => spin,
-        };
+        let beside_devices = network.as_ref().is_some_and(|network| network.has_threads());
+        let spin = Self::spin_limits(&nodes, node, cpus, beside_devices);
         let elsewhere = |rank: &Rank| nodes.node_of(*rank) != Some(node);
         for rank in (0..size).filter(elsewhere) {
             match network {
@@ -182,6 +180,12 @@ impl World {
             nodes,
             map,
         })
+    }
+
+    /// Returns how long a wait on `node` spins, if the ranks there share `cpus` processors.
+    fn spin_limits(nodes: &Nodes, node: u32, cpus: usize, beside_devices: bool) -> SpinLimits {
+        let spin = SpinLimits::new(nodes.ranks_on(node).count() as u32, cpus);
+        if beside_devices { spin.beside_devices(nodes.ranks(), cpus) } else { spin }
     }
 
     /// Returns this process's rank, from 0.

@@ -20,8 +20,9 @@ const LIMIT: u32 = 120;
 const SOURCE: &str = "ffi/mpi/tests";
 
 /// The programs, with the number of ranks.
-const PROGRAMS: [(&str, &str); 13] = [
+const PROGRAMS: [(&str, &str); 14] = [
     ("messages", "2"),
+    ("bound", "2"),
     ("types", "2"),
     ("communicators", "3"),
     ("collectives", "2"),
