@@ -25,9 +25,11 @@ pub struct SegmentConfig {
     pub fastbox_lines: u32,
     /// Number of lines in the baton of a pair; 0 means no baton.
     pub baton_lines: u32,
-    /// Granules of [`GRANULE`](crate::shm::GRANULE) bytes in the copy ring of an ordered pair; 0 means no copy ring.
+    /// Granules of [`GRANULE`](crate::shm::GRANULE) bytes in the copy ring of an ordered pair; 0
+    /// means no copy ring.
     pub ring_granules: u32,
-    /// Parcels of [`PARCEL`](crate::wire::PARCEL) bytes that a pair shares, an even number; 0 means no parcels.
+    /// Parcels of [`PARCEL`](crate::wire::PARCEL) bytes that a pair shares, an even number; 0 means
+    /// no parcels.
     pub parcels: u32,
     /// Maximum size of one rank's heap in bytes, a multiple of [`PAGE`]; 0 means no heap. It
     /// reserves only address space: memory backs the heap as it is allocated.

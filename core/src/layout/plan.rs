@@ -355,8 +355,8 @@ mod tests {
         for ranks in around.chain([10_000, RANKS_MAX]) {
             let plan = SegmentPlan::new(SegmentConfig::new(ranks)).unwrap();
             let bytes = match ranks {
-                ..=FULL_PAIRS => 2 * PAGE,
-                ..=SMALL_PAIRS => PAGE,
+                _ if ranks <= FULL_PAIRS => 2 * PAGE,
+                _ if ranks <= SMALL_PAIRS => PAGE,
                 _ => PAGE / 4,
             };
             let (begin, length) = plan.pair_range(0, 1);

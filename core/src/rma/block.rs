@@ -31,7 +31,8 @@ pub const STRIPE: usize = 16 * 1024;
 /// - `completions` has the access that the member in each place has completed.
 /// - `acknowledgements` counts this member's active messages that the member in each place has
 ///   carried out.
-/// - `attachments` describes the memory that this member has attached. Only dynamic windows have it.
+/// - `attachments` describes the memory that this member has attached. Only a dynamic window has
+///   it.
 /// - [`LockWords`] are the words of passive synchronisation.
 /// - `revoked` and `biases` are the words of [`StripeBias`].
 #[derive(Clone, Copy, Debug)]

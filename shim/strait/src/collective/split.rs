@@ -53,13 +53,9 @@ impl<'world> Group<'world> {
             .map(|(place, (ranks, tag))| Self::new(self.endpoint, ranks, tag, place as u32)))
     }
 
-    /// Adds a group of these ranks for each member that gives some. Returns the members and the tag.
-    /// All members call this with the same `edition`, and later editions were not used by any.
-    fn add_after(
-        &self,
-        mut edition: u32,
-        ranks: Option<&[Rank]>,
-    ) -> Result<Option<Added>, Error> {
+    /// Adds a group of these ranks for each member that gives some. Returns the members and the
+    /// tag. All members call this with the same `edition`, and later ones were not used by any.
+    fn add_after(&self, mut edition: u32, ranks: Option<&[Rank]>) -> Result<Option<Added>, Error> {
         loop {
             // Another group of some member may have the tag: all then try the next edition.
             edition += 1;
