@@ -31,6 +31,7 @@ mod setup;
 mod shell;
 mod source;
 mod stop;
+mod suite;
 mod tidy;
 mod unit;
 mod vm;
@@ -108,6 +109,8 @@ enum Command {
     /// Measure what programs do over Strait and over each MPI that can be installed
     /// (docs/patterns.md).
     Peers(peers::Options),
+    /// Run the tests that come with MPICH behind the front, over Debian's MPICH or Open MPI.
+    Suite(suite::Options),
     /// Build the libfabric provider and put it where `strait mpi-env` finds it.
     Provider {
         /// Let it reach other hosts through RDMA devices. Needs cmake and libclang to build, and
@@ -199,6 +202,7 @@ fn main() -> ExitCode {
         Command::Front { part } => mpi::front::run(&shell, part.as_deref()),
         Command::Hangs => mpi::hangs::run(&shell),
         Command::Peers(options) => peers::run(&shell, &options),
+        Command::Suite(options) => suite::run(&shell, &options),
         Command::Provider { verbs } => mpi::provider(&shell, verbs),
         Command::Ffi => ffi::run(&shell),
         Command::Install { prefix, verbs } => install::run(&shell, &prefix, verbs),

@@ -31,8 +31,8 @@ pub struct SegmentConfig {
     /// Parcels of [`PARCEL`](crate::wire::PARCEL) bytes that a pair shares, an even number; 0 means
     /// no parcels.
     pub parcels: u32,
-    /// Maximum size of one rank's heap in bytes, a multiple of [`PAGE`]; 0 means no heap. It
-    /// reserves only address space: memory backs the heap as it is allocated.
+    /// Maximum size of one rank's heap in bytes, a multiple of [`PAGE`](super::PAGE); 0 means no
+    /// heap. It reserves only address space: memory backs the heap as it is allocated.
     pub heap_bytes: u64,
 }
 
