@@ -195,10 +195,11 @@ impl SegmentPlan {
         self.pairs
     }
 
-    /// Returns the number of bytes that memory backs when `pairs` pairs of ranks communicate.
+    /// Returns the number of bytes that memory backs when `pairs` pairs of ranks communicate, of
+    /// which no two have their blocks in one page.
     #[must_use]
     pub const fn bytes_with_active_pairs(&self, pairs: usize) -> usize {
-        self.pairs + pairs * self.pair_stride
+        self.pairs + pairs * self.pair_stride.next_multiple_of(PAGE)
     }
 
     /// Returns the number of bytes of a pair's parcels, which memory backs on first use.
