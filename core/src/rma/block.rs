@@ -24,7 +24,7 @@ pub const STRIPE: usize = 16 * 1024;
 /// |        | 8 · members, rounded up to 64 | `acknowledgements` | the member in the place |
 /// |        | [`LockWords::bytes`]          | [`LockWords`]      | any member              |
 /// |        | 8 · members, rounded up to 64 | `biases`           | the member in the place |
-/// |        | 16 + 40 · 4095                | `attachments`      | this member             |
+/// |        | 24 + 40 · 4095                | `attachments`      | this member             |
 ///
 /// - `stripes` are the locks of accumulates to this member's part, each on its own line.
 /// - `posts` has the exposure that the member in each place has posted for this one.
