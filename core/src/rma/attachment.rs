@@ -225,7 +225,8 @@ pub fn find_across(
     let (mut whole, tag) = find(entries.clone(), displacement, 1)?;
     let wanted = AttachmentTag::split(displacement).1.checked_add(extent)?;
     while whole.address + whole.length < wanted {
-        let end = whole.address + whole.length;
+        // No attachment of a sound table reaches beyond the addresses that a program may have.
+        let (None, end) = AttachmentTag::split(whole.address + whole.length) else { return None };
         let (next, _) = find(entries.clone(), end, 1)?;
         let in_heap = |place| place != u64::MAX;
         if in_heap(whole.place) != in_heap(next.place) {
@@ -284,6 +285,9 @@ mod tests {
         assert_eq!(found(0x1040, 72), None, "one in the heap, the other not");
         assert!(table.empty(second));
         assert_eq!(found(0x1010, 64), None, "a gap");
+        let high = (1 << ADDRESS) - 64;
+        table.fill(at(high, first.displace(0x1010) - high)).unwrap();
+        assert_eq!(found(high, u64::MAX / 2), None, "past all addresses");
     }
 
     #[test]
