@@ -50,11 +50,6 @@ impl<'world> Group<'world> {
         Self::new(endpoint, Rc::clone(ranks), tag, place)
     }
 
-    /// Returns the tag of the group's messages.
-    pub(super) const fn tag(&self) -> u32 {
-        self.tag
-    }
-
     /// Returns the number of the next window that is made of this group. All members agree on it.
     pub(super) fn number_of_window(&self) -> u32 {
         let made = self.windows.get() + 1;

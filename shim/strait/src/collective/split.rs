@@ -70,15 +70,10 @@ impl<'world> Group<'world> {
         }
     }
 
-    /// Returns a group of the same members for a window, with messages and a meeting point of its
-    /// own: threads may synchronise on several windows at a time (MPI-5.0 §11.6). All members call
-    /// this together.
+    /// Returns a duplicate for a window, so that threads may synchronise on several windows at a
+    /// time (MPI-5.0 §11.6). All members call this together.
     pub(crate) fn for_window(&self) -> Result<Self, Error> {
-        let mut edition = [self.world().groups().editions()];
-        self.allreduce(&mut edition, Op::Max)?;
-        let added = self.add_after(edition[0], Some(&self.ranks))?;
-        let (ranks, tag) = added.unwrap_or_else(|| (Rc::clone(&self.ranks), self.tag()));
-        let mut group = Self::new(self.endpoint, ranks, tag, self.place());
+        let mut group = self.duplicate()?;
         group.window = Some(self.number_of_window());
         Ok(group)
     }
@@ -103,8 +98,13 @@ impl<'world> Group<'world> {
     ///
     /// MPI-5.0 §7.4.2, `MPI_COMM_DUP`.
     pub fn duplicate(&self) -> Result<Self, Error> {
-        let copy = self.split(Some(0), self.place().into())?;
-        // Every member has a colour.
-        Ok(copy.unwrap_or_else(|| self.again()))
+        let mut edition = [self.world().groups().editions()];
+        self.allreduce(&mut edition, Op::Max)?;
+        let added = self.add_after(edition[0], Some(&self.ranks))?;
+        // Every member has given ranks.
+        Ok(added.map_or_else(
+            || self.again(),
+            |(ranks, tag)| Self::new(self.endpoint, ranks, tag, self.place()),
+        ))
     }
 }
