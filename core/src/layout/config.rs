@@ -1,6 +1,9 @@
 //! The numbers that determine a segment's layout, and their defaults.
 
-/// Most ranks of a job with 64 cells for each rank and two pages for each pair by default.
+/// Most ranks of a job with eight pages for each pair by default.
+pub const LONG_FASTBOXES: u32 = 16;
+
+/// Most ranks of a job with 64 cells for each rank and four pages for each pair by default.
 pub const FULL_PAIRS: u32 = 64;
 
 /// Most ranks of a job with cells of 16 KiB and a page for each pair by default.
@@ -40,15 +43,15 @@ impl SegmentConfig {
     /// Returns the defaults for `ranks` ranks:
     ///
     /// - 64 cells of 16 KiB each per rank, which stay in the first two cache levels of both sides;
-    /// - two pages for each pair, with a baton that holds 1 KiB and two fastboxes;
+    /// - eight pages for each pair, with a baton that holds 1 KiB and two fastboxes of 13 KiB;
     /// - 64 KiB of parcels on either side for each pair that exchanges longer messages, and 192
     ///   more if they are longer than that;
     /// - for large messages, a copy ring of 1 MiB each way, more than the second cache level;
     /// - room for 4 GiB in each heap.
     ///
-    /// More than [`FULL_PAIRS`] ranks save memory: each has 16 cells, and each pair one page. More
-    /// than [`SMALL_PAIRS`] save more: cells of 4 KiB, and four pairs in a page. More than
-    /// [`FULL_RINGS`] ranks save address space, of which each pair takes a part whether it
+    /// More than [`LONG_FASTBOXES`] ranks save memory: each pair has four pages. More than
+    /// [`FULL_PAIRS`] save more: each has 16 cells, and each pair one page. More than
+    /// [`SMALL_PAIRS`]: cells of 4 KiB, and four pairs in a page. More than [`FULL_RINGS`] ranks save address space, of which each pair takes a part whether it
     /// communicates or not: smaller rings, fewer parcels, smaller heaps. It suffices for
     /// [`RANKS_MAX`] ranks.
     #[must_use]
@@ -57,14 +60,17 @@ impl SegmentConfig {
             ranks,
             cells_per_rank: 64,
             cell_payload: 16 * 1024,
-            fastbox_lines: 53,
+            fastbox_lines: 245,
             baton_lines: 20,
             ring_granules: 256,
             parcels: 32,
             heap_bytes: 4 << 30,
         };
-        if ranks <= FULL_PAIRS {
+        if ranks <= LONG_FASTBOXES {
             return full;
+        }
+        if ranks <= FULL_PAIRS {
+            return Self { fastbox_lines: 117, ..full };
         }
         if ranks <= SMALL_PAIRS {
             return Self { cells_per_rank: 16, fastbox_lines: 21, ..full };

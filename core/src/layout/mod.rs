@@ -28,7 +28,7 @@ mod wait_details;
 mod waiting;
 
 pub use crate::wire::{CellIndex, Corrupt};
-pub use config::{FULL_PAIRS, FULL_RINGS, RANKS_MAX, SMALL_PAIRS, SegmentConfig};
+pub use config::{FULL_PAIRS, FULL_RINGS, LONG_FASTBOXES, RANKS_MAX, SMALL_PAIRS, SegmentConfig};
 pub use counters::{Count, PairCounters};
 pub use events::{EVENTS, EpochKind, Event, EventKind, EventRing};
 pub use faults::{FaultRecord, Truncation};

@@ -345,18 +345,19 @@ fn ring_bytes_offset(granules: usize) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::{FULL_PAIRS, FULL_RINGS, RANKS_MAX, SMALL_PAIRS};
+    use crate::layout::{FULL_PAIRS, FULL_RINGS, LONG_FASTBOXES, RANKS_MAX, SMALL_PAIRS};
 
     #[test]
     fn many_ranks_have_small_pairs_and_fit_the_address_space() {
         // A sixteenth of it is left to the rest of the process.
         let most = (1_usize << 47) / 16 * 15;
-        let limits = [FULL_PAIRS, SMALL_PAIRS, FULL_RINGS];
+        let limits = [LONG_FASTBOXES, FULL_PAIRS, SMALL_PAIRS, FULL_RINGS];
         let around = limits.into_iter().flat_map(|limit| [limit, limit + 1]);
         for ranks in around.chain([10_000, RANKS_MAX]) {
             let plan = SegmentPlan::new(SegmentConfig::new(ranks)).unwrap();
             let bytes = match ranks {
-                _ if ranks <= FULL_PAIRS => 2 * PAGE,
+                _ if ranks <= LONG_FASTBOXES => 8 * PAGE,
+                _ if ranks <= FULL_PAIRS => 4 * PAGE,
                 _ if ranks <= SMALL_PAIRS => PAGE,
                 _ => PAGE / 4,
             };
@@ -416,7 +417,7 @@ mod tests {
     fn memory_is_what_the_layout_page_says() {
         let two = SegmentPlan::new(SegmentConfig::new(2)).unwrap();
         assert_eq!(two.bytes_with_active_pairs(0), 2_179_072);
-        assert_eq!(two.bytes_with_active_pairs(1) - two.bytes_with_active_pairs(0), 8192);
+        assert_eq!(two.bytes_with_active_pairs(1) - two.bytes_with_active_pairs(0), 32_768);
         let [first, further] = ParcelSet::ALL.map(|set| two.parcel_range(0, 1, set).1);
         assert_eq!((first, further, two.parcel_bytes()), (139_264, 393_216, 532_480));
         assert_eq!(two.ring_bytes(), 1_069_056);
