@@ -27,7 +27,7 @@ const FOLDERS: [&str; 15] = [
 /// The options of `cargo xtask suite`.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// Folders of tests, such as coll or threads/rma [default: all but io, cxx and spawn]
+    /// Folders of tests, such as coll or threads/rma [default: all but errors, io, cxx and spawn]
     folders: Vec<String>,
     /// The folder test/mpi of MPICH's source
     #[arg(long, value_name = "FOLDER")]
