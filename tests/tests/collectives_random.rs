@@ -94,6 +94,29 @@ fn many_members_gather_and_scatter() {
     });
 }
 
+/// A member that passes a block on has received another one over it. Programs that measure an
+/// allgather let their blocks overlap.
+#[test]
+fn an_element_of_several_blocks_is_that_of_one_of_them() {
+    for (ranks, unit) in [(2, 1), (3, 1), (4, 1), (5, 1), (3, 40_000), (4, 40_000), (5, 40_000)] {
+        threads_on(SegmentConfig::new(ranks), &Nodes::one(ranks), move |world| {
+            let group = world.endpoint().everyone();
+            let blocks = [0..4 * unit, unit..3 * unit, 2 * unit..5 * unit, unit..unit, 0..unit];
+            let blocks = &blocks[..ranks as usize];
+            let own = vec![world.rank(); blocks[world.rank() as usize].len()];
+            let mut all = vec![u32::MAX; 5 * unit];
+            group.allgatherv(&own, &mut all, blocks).unwrap();
+            for (at, &element) in all.iter().enumerate() {
+                let written = blocks.iter().any(|block| block.contains(&at));
+                let of_one = blocks.get(element as usize).is_some_and(|block| block.contains(&at));
+                assert!(if written { of_one } else { element == u32::MAX }, "{at}: {element}");
+            }
+            drop(group);
+            world.finalize().unwrap();
+        });
+    }
+}
+
 /// The members of a node are not neighbours in the group.
 #[test]
 fn random_operations_of_threads_on_scattered_nodes() {

@@ -2,7 +2,8 @@
 //!
 //! They were written by others, for any MPI. A test that fails behind the front runs once more with
 //! the MPI alone: what fails there too says nothing about Strait. Tests that are meant to fail, or
-//! that set variables of MPICH, are left out.
+//! that set variables of MPICH, are left out. Those that spawn processes run if the user names
+//! their folder.
 //!
 //! This is no rung: it takes an hour for each MPI, and the sources are the user's to provide.
 
@@ -26,7 +27,7 @@ const FOLDERS: [&str; 15] = [
 /// The options of `cargo xtask suite`.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// Folders of tests, such as coll or threads/rma [default: all but io, cxx and spawn]
+    /// Folders of tests, such as coll or threads/rma [default: all but errors, io, cxx and spawn]
     folders: Vec<String>,
     /// The folder test/mpi of MPICH's source
     #[arg(long, value_name = "FOLDER")]
@@ -124,14 +125,15 @@ impl Suite<'_> {
         let hidden = "-DOMPI_OMIT_MPI1_COMPAT_DECLS=0 -DOMPI_ENABLE_MPI1_COMPAT=1";
         let step = step.arg(format!("CPPFLAGS={hidden}"));
         let step = step.arg(tests.join("configure"));
-        let options = ["--enable-strictmpi", "--disable-cxx", "--disable-spawn"];
+        let options = ["--enable-strictmpi", "--disable-cxx"];
         options.iter().fold(step, Step::arg).output()?;
         // The support library warns, and some of its tests lack a function: `judge` names them.
         let _ = self.shell.step("make", "-k -s -C").arg(&self.build).output();
         Ok(())
     }
 
-    /// Returns the tests of a folder and of the folders below it that its list names.
+    /// Returns the tests of a folder and of the folders below it that its list names, but for
+    /// those that spawn processes.
     fn tests(&self, folder: &Path) -> Vec<Test> {
         let places = [&self.build, &self.options.tests].map(|root| root.join(folder));
         let files =
@@ -139,7 +141,7 @@ impl Suite<'_> {
         let Some(lines) = files.into_iter().find_map(|file| fs::read_to_string(file).ok()) else {
             return Vec::new();
         };
-        let is_folder = |name: &str| self.build.join(folder).join(name).is_dir();
+        let is_folder = |name: &str| name != "spawn" && self.build.join(folder).join(name).is_dir();
         let mut found = Vec::new();
         for line in list::lines(&lines) {
             match list::parse(folder, line) {

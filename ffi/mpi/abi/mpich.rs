@@ -88,6 +88,10 @@ pub(crate) const fn errors_are_fatal() -> Handle {
     0x5400_0000
 }
 
+pub(crate) const fn errors_return() -> Handle {
+    0x5400_0001
+}
+
 #[inline(always)]
 pub(crate) const fn request_null() -> Handle {
     0x2c00_0000

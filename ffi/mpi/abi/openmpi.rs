@@ -104,6 +104,7 @@ symbols! {
     comm_self = c"ompi_mpi_comm_self";
     comm_null = c"ompi_mpi_comm_null";
     errors_are_fatal = c"ompi_mpi_errors_are_fatal";
+    errors_return = c"ompi_mpi_errors_return";
     request_null = c"ompi_request_null";
     message_null = c"ompi_message_null";
     message_no_proc = c"ompi_message_no_proc";

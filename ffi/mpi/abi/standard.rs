@@ -92,6 +92,10 @@ pub(crate) const fn errors_are_fatal() -> Handle {
     0x141
 }
 
+pub(crate) const fn errors_return() -> Handle {
+    0x143
+}
+
 #[inline(always)]
 pub(crate) const fn request_null() -> Handle {
     0x180

@@ -107,6 +107,7 @@ fn open(mut world: World, private: Handle) {
         is_host_due: Default::default(),
         standing: standing_receive(private).into(),
         private,
+        refuses_aliases: Default::default(),
         codes: Default::default(),
         windows: Default::default(),
         accumulate_locks: Default::default(),

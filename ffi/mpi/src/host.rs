@@ -129,6 +129,7 @@ host! {
     fn Comm_set_attr(comm: Handle, keyval: c_int, value: Pointer);
     fn Comm_free_keyval(keyval: Ints);
     fn Comm_call_errhandler(comm: Handle, code: c_int);
+    fn Comm_set_errhandler(comm: Handle, handler: Handle);
     fn Comm_get_errhandler(comm: Handle, handler: HandlePtr);
     fn Errhandler_free(handler: HandlePtr);
     fn Add_error_code(class: c_int, code: Ints);

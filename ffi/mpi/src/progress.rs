@@ -76,6 +76,12 @@ impl Front {
         }
     }
 
+    /// Makes the next test go the longer way, which finds operations that ended without a message.
+    pub(crate) fn expect_end(&self) {
+        self.tests.set(TESTS_PER_POLL - IN_VAIN);
+        self.is_host_due.set(true);
+    }
+
     /// Takes what lies in lines, and returns whether there was anything. `None` if there is more to
     /// do, or may be: then `poll` is due.
     ///

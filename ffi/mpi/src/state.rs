@@ -1,6 +1,6 @@
 //! The state of the front, behind a [lock].
 
-use core::cell::{Cell, RefCell};
+use core::cell::{Cell, OnceCell, RefCell};
 use core::ops::Deref;
 use core::sync::atomic::AtomicPtr;
 use core::sync::atomic::Ordering::Relaxed;
@@ -30,6 +30,8 @@ pub(crate) struct Front {
     pub(crate) standing: Cell<Handle>,
     /// The communicator of `standing`, which no program has.
     pub(crate) private: Handle,
+    /// Whether the host reports an operation with one buffer for both sides, once it was asked.
+    pub(crate) refuses_aliases: OnceCell<bool>,
     /// Codes of errors that were reported, by their text.
     pub(crate) codes: RefCell<std::collections::HashMap<String, core::ffi::c_int>>,
     pub(crate) windows: WinTable,

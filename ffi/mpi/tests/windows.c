@@ -217,6 +217,9 @@ static void shared(void) {
         CHECK(other[i] == target * N + i);
     MPI_Win_shared_query(win, MPI_PROC_NULL, &bytes, &unit, &other);
     CHECK(bytes == 4 * N && other[0] == N);
+    // A member without memory has no address.
+    MPI_Win_shared_query(win, 0, &bytes, &unit, &other);
+    CHECK(bytes == 0 && unit == 4 && other == NULL);
     int found = -1;
     MPI_Get(&found, 1, MPI_INT, target, 5, 1, MPI_INT, win);
     MPI_Win_fence(0, win);

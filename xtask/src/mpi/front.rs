@@ -20,7 +20,7 @@ const LIMIT: u32 = 120;
 const SOURCE: &str = "ffi/mpi/tests";
 
 /// The programs, with the number of ranks.
-const PROGRAMS: [(&str, &str); 14] = [
+const PROGRAMS: [(&str, &str); 15] = [
     ("messages", "2"),
     ("bound", "2"),
     ("types", "2"),
@@ -30,6 +30,7 @@ const PROGRAMS: [(&str, &str); 14] = [
     ("neighbours", "3"),
     ("host_waits", "3"),
     ("errors", "2"),
+    ("aliases", "3"),
     ("threads", "2"),
     ("windows", "3"),
     ("atomics", "3"),

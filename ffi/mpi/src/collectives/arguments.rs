@@ -22,12 +22,14 @@ pub(super) enum AllData {
 }
 
 impl AllData {
-    pub(super) fn is_in_place(self) -> bool {
+    pub(super) const fn base(self) -> Pointer {
         match self {
-            Self::Equal((base, ..)) | Self::Blocks(base, ..) | Self::Typed(base, ..) => {
-                is_in_place(base)
-            }
+            Self::Equal((base, ..)) | Self::Blocks(base, ..) | Self::Typed(base, ..) => base,
         }
+    }
+
+    pub(super) fn is_in_place(self) -> bool {
+        is_in_place(self.base())
     }
 
     /// Returns the blocks as a member without the vector knows them, which has a block of `own`
@@ -85,12 +87,16 @@ impl CommMembers<'_> {
     ) -> Result<(Option<Vector>, MemberBlocks), CollectiveRefusal> {
         // SAFETY: the caller guarantees it (contract of `gathered`).
         unsafe {
-            let all = self.blocks(all)?;
-            Ok(if is_in_place(own.0) {
-                (None, all.load())
-            } else {
-                (Some(self.vector(own)?.load()), all)
-            })
+            let blocks = self.blocks(all)?;
+            if is_in_place(own.0) {
+                return Ok((None, blocks.load()));
+            }
+            let vector = self.vector(own)?;
+            if blocks.is_at(self.place(), vector.part) {
+                self.refuse_own_block(own, all)?;
+                return Ok((None, blocks.load()));
+            }
+            Ok((Some(vector.load()), blocks))
         }
     }
 }

@@ -69,16 +69,22 @@ pub(super) unsafe fn scatter(
     let (root, is_root) = members.root(root)?;
     // SAFETY: the program passes buffers of its elements. Only the root has the first.
     unsafe {
-        let own = if is_in_place(own.0) { None } else { Some(members.vector(own)?) };
-        let part = own.as_ref().map(|own| own.part);
+        let vector = if is_in_place(own.0) { None } else { Some(members.vector(own)?) };
+        let part = vector.as_ref().map(|vector| vector.part);
         if is_root {
-            let all = members.blocks(all)?.load();
-            members.group.scatter_raw(all.vector.part, part, all.raw(), root)?;
+            let blocks = members.blocks(all)?;
+            let aliased = part.filter(|part| blocks.is_at(members.place(), *part));
+            let part = match aliased {
+                Some(_) => members.refuse_own_block(own, all).map(|()| None)?,
+                None => part,
+            };
+            let blocks = blocks.load();
+            members.group.scatter_raw(blocks.vector.part, part, blocks.raw(), root)?;
         } else {
             let blocks = all.elsewhere(part.ok_or(CollectiveRefusal::Argument)?.length);
             members.group.scatter_raw(Vector::nothing().part, part, blocks, root)?;
         }
-        own.iter().for_each(|own| own.store());
+        vector.iter().for_each(|vector| vector.store());
     }
     Ok(())
 }

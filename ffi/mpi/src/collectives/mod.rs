@@ -15,6 +15,7 @@ use super::windows::Waiting;
 use crate::abi::Handle;
 use core::ffi::c_int;
 
+mod alias;
 mod arguments;
 mod by_root;
 mod functions;

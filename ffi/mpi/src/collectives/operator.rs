@@ -28,9 +28,13 @@ pub(super) fn with_operator(
         front.windows.basics.find(front, datatype).map_err(|_| CollectiveRefusal::Argument)?;
     if let Some(PredefinedOp::Known(known)) = operation(op)
         && basic.handle == datatype
-        && let Some(done) = by_kind!(basic.kind, by_number(known, &mut act), None)
     {
-        return done;
+        if !basic.reductions.has(known) {
+            return Err(CollectiveRefusal::Argument);
+        }
+        if let Some(done) = by_kind!(basic.kind, by_number(known, &mut act), None) {
+            return done;
+        }
     }
     let flat = front.types.find(datatype).map_err(CollectiveRefusal::Reported)?;
     let operator = HostOperator { op, datatype, flat, code: Cell::new(0) };

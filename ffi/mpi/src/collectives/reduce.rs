@@ -69,6 +69,7 @@ impl CommMembers<'_> {
         count: i64,
         act: impl Fn(&dyn Operator, Option<Part>, Part) -> Result<(), Error>,
     ) -> Result<Vector, CollectiveRefusal> {
+        let args = self.separate(args, count)?;
         // SAFETY: the caller guarantees it (contract of `combine`).
         let (own, result) = unsafe { (self.given(args, count)?, self.result(args, count)?) };
         let part = own.as_ref().map(|own| own.part);
@@ -87,6 +88,7 @@ pub(super) unsafe fn reduce(
     root: c_int,
 ) -> Result<(), CollectiveRefusal> {
     let (root, is_root) = members.root(root)?;
+    let args = if is_root { members.separate(args, count)? } else { args };
     // SAFETY: the program passes buffers of its elements. Only the root has a result.
     unsafe {
         let own = members.given(args, count)?;
@@ -165,6 +167,7 @@ pub(super) unsafe fn reduce_scatter(
     count: i64,
 ) -> Result<(), CollectiveRefusal> {
     let total = count.checked_mul(members.count() as i64).ok_or(CollectiveRefusal::Argument)?;
+    let args = members.separate(args, count)?;
     // SAFETY: the program passes buffers of its elements.
     unsafe {
         let own = whole(members, args, total)?;
@@ -190,6 +193,7 @@ pub(super) unsafe fn reduce_scatter_blocks(
         }
         let total = counts.iter().try_fold(0_i64, |all, count| all.checked_add(*count));
         let total = total.ok_or(CollectiveRefusal::Argument)?;
+        let args = members.separate(args, total)?;
         let own = whole(members, args, total)?;
         let size = own.part.length / usize::try_from(total).unwrap_or(1).max(1);
         let mut end = 0;

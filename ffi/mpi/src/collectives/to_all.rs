@@ -33,8 +33,9 @@ pub(super) unsafe fn alltoall(
 ) -> Result<(), CollectiveRefusal> {
     // SAFETY: the program passes buffers of its elements, and arrays for all members.
     unsafe {
+        let is_in_place = members.is_in_place(out, into)?;
         let mut into = members.blocks(into)?;
-        let out = if out.is_in_place() {
+        let out = if is_in_place {
             into = into.load();
             None
         } else {

@@ -15,7 +15,7 @@ use crate::front::shared::Shared;
 use crate::front::state::Front;
 
 /// An array of numbers of the program, of either kind.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Numbers {
     Small(*const core::ffi::c_int),
     Large(*const MpiCount),
@@ -227,6 +227,16 @@ impl MemberBlocks {
             Division::Equal(bytes) => RawBlocks::Equal(*bytes),
             Division::Ranges(ranges) => RawBlocks::Ranges(ranges),
         }
+    }
+
+    /// Returns whether a part is the block of a place.
+    pub(super) fn is_at(&self, place: usize, part: Part) -> bool {
+        let block = match &self.division {
+            Division::Equal(bytes) => place * bytes..(place + 1) * bytes,
+            Division::Ranges(ranges) => ranges[place].clone(),
+        };
+        let address = self.vector.part.base.addr().get() + block.start;
+        part.base.addr().get() == address && part.length == block.len()
     }
 
     /// Returns blocks of elements of one type. `offsets` are counted in its extents.

@@ -191,6 +191,7 @@ unsafe extern "C" fn MPI_Cancel(request: HandlePtr) -> c_int {
             && !operation.is_send
         {
             operation.was_cancelled |= operation.unscoped.cancel(&front.world);
+            front.expect_end();
         }
     });
     0

@@ -5,6 +5,8 @@ use core::cell::RefCell;
 use core::ffi::c_int;
 use std::collections::HashMap;
 
+use strait::Op;
+
 use super::host;
 use super::refusal::WindowRefusal;
 use crate::abi::{self, Handle};
@@ -29,11 +31,36 @@ pub(crate) enum Kind {
     Other,
 }
 
+/// The predefined operations that reductions have for a type (MPI-5.0 §6.9.2).
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) enum Reductions {
+    /// As many as Strait has for the kind of number.
+    #[default]
+    OfKind,
+    /// All but the logical ones: integers of Fortran.
+    NotLogical,
+    Bitwise,
+    None,
+}
+
+impl Reductions {
+    /// Returns whether an operation is among them, if Strait has it for the kind of number.
+    pub(crate) const fn has(self, op: Op) -> bool {
+        match self {
+            Self::OfKind => true,
+            Self::NotLogical => !matches!(op, Op::And | Op::Or | Op::Xor),
+            Self::Bitwise => matches!(op, Op::BitAnd | Op::BitOr | Op::BitXor),
+            Self::None => false,
+        }
+    }
+}
+
 /// A predefined type.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct BasicType {
     pub(crate) handle: Handle,
     pub(crate) kind: Kind,
+    pub(crate) reductions: Reductions,
     /// Bytes of data of an element.
     pub(crate) size: usize,
 }
@@ -91,7 +118,9 @@ impl BasicCache {
             return Ok(*found);
         }
         let size = front.types.find(handle).map_err(WindowRefusal::Reported)?.size;
-        let found = BasicType { handle, kind: kind(handle, combiner, size), size };
+        let name = name(handle);
+        let (kind, reductions) = (kind(&name, combiner, size), reductions(&name));
+        let found = BasicType { handle, kind, reductions, size };
         self.all.borrow_mut().insert(handle, found);
         Ok(found)
     }
@@ -104,12 +133,22 @@ pub(super) fn is_typed(datatype: Handle) -> Result<(), WindowRefusal> {
 }
 
 /// Returns the kind of a predefined type.
-fn kind(handle: Handle, combiner: c_int, size: usize) -> Kind {
+fn kind(name: &str, combiner: c_int, size: usize) -> Kind {
     match combiner {
         abi::COMBINER_F90_INTEGER => signed(size),
         abi::COMBINER_F90_REAL => float(size),
         abi::COMBINER_F90_COMPLEX => Kind::Other,
-        _ => of_name(&name(handle), size),
+        _ => of_name(name, size),
+    }
+}
+
+/// Returns what reductions have for a predefined type.
+fn reductions(name: &str) -> Reductions {
+    match name.strip_prefix("MPI_").unwrap_or_default() {
+        "BYTE" => Reductions::Bitwise,
+        "PACKED" | "WCHAR" => Reductions::None,
+        name if name.starts_with("INTEGER") => Reductions::NotLogical,
+        _ => Reductions::OfKind,
     }
 }
 

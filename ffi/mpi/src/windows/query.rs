@@ -1,6 +1,7 @@
 //! What a window's program asks of it.
 
 use core::ffi::{c_int, c_void};
+use core::ptr::null_mut;
 
 use super::errors::call;
 use super::host;
@@ -52,8 +53,12 @@ fn query(win: &Win, rank: c_int) -> Result<(usize, usize, *mut c_void), WindowRe
     };
     let mapped = target.and_then(|target| win.window.mapped(target).zip(Some(target)));
     Ok(match mapped {
-        Some((part, target)) => (part.len(), win.units[target as usize], part.as_ptr().cast()),
-        None => (0, 1, core::ptr::null_mut()),
+        Some((part, target)) => {
+            // Hosts give no address of memory without bytes.
+            let at = if part.is_empty() { null_mut() } else { part.as_ptr().cast() };
+            (part.len(), win.units[target as usize], at)
+        }
+        None => (0, 1, null_mut()),
     })
 }
 

@@ -1,5 +1,7 @@
 //! Allgather.
 
+use core::ops::Range;
+
 use super::choice::BRUCK_ALLGATHER;
 use crate::Error;
 use crate::collective::Meeting;
@@ -44,8 +46,16 @@ impl Team<'_> {
         for step in 1..count {
             let sent = (self.place + count - (step - 1)) % count;
             let received = (self.place + count - step) % count;
-            let (sent, received) = two_of(all, blocks.range(sent), blocks.range(received));
-            self.exchange(sent, to, received, from)?;
+            let (sent, received) = (blocks.range(sent), blocks.range(received));
+            if sent.start < received.end && received.start < sent.end {
+                // The member behind still expects the whole block.
+                let mut copy = self.scratch(sent.len());
+                copy.bytes().copy_from_slice(&all[sent]);
+                self.exchange(copy.bytes(), to, &mut all[received], from)?;
+            } else {
+                let (sent, received) = two_of(all, sent, received);
+                self.exchange(sent, to, received, from)?;
+            }
         }
         Ok(())
     }
@@ -83,19 +93,13 @@ impl Team<'_> {
     }
 }
 
-/// Returns a range of `all` to read and another to write. An overlap, which the caller's ranges
-/// have if they are wrong, ends the first one early or makes it empty.
-fn two_of(
-    all: &mut [u8],
-    read: core::ops::Range<usize>,
-    write: core::ops::Range<usize>,
-) -> (&[u8], &mut [u8]) {
-    if read.start < write.start {
+/// Returns a range of `all` to read and another to write. They do not overlap.
+fn two_of(all: &mut [u8], read: Range<usize>, write: Range<usize>) -> (&[u8], &mut [u8]) {
+    if read.end <= write.start {
         let (before, after) = all.split_at_mut(write.start);
-        (&before[read.start..read.end.min(write.start)], &mut after[..write.len()])
+        (&before[read], &mut after[..write.len()])
     } else {
         let (before, after) = all.split_at_mut(write.end);
-        let start = read.start.max(write.end);
-        (&after[start - write.end..read.end.max(start) - write.end], &mut before[write])
+        (&after[read.start - write.end..read.end - write.end], &mut before[write])
     }
 }
