@@ -51,9 +51,9 @@ impl SegmentConfig {
     ///
     /// More than [`LONG_FASTBOXES`] ranks save memory: each pair has four pages. More than
     /// [`FULL_PAIRS`] save more: each has 16 cells, and each pair one page. More than
-    /// [`SMALL_PAIRS`]: cells of 4 KiB, and four pairs in a page. More than [`FULL_RINGS`] ranks save address space, of which each pair takes a part whether it
-    /// communicates or not: smaller rings, fewer parcels, smaller heaps. It suffices for
-    /// [`RANKS_MAX`] ranks.
+    /// [`SMALL_PAIRS`]: cells of 4 KiB, and four pairs in a page. More than [`FULL_RINGS`] save
+    /// address space, of which each pair takes a part whether it communicates or not: smaller
+    /// rings, fewer parcels, smaller heaps. It suffices for [`RANKS_MAX`] ranks.
     #[must_use]
     pub const fn new(ranks: u32) -> Self {
         let full = Self {
