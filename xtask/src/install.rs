@@ -70,12 +70,7 @@ endif()
 /// Runs `cargo xtask install`.
 pub(crate) fn run(shell: &Shell, prefix: &Path, verbs: bool) -> Result<(), Stop> {
     without_fronts(shell, prefix, verbs)?;
-    // `strait mpi` looks for the fronts here.
-    for front in fronts(shell, verbs)? {
-        let name = front.file_name().unwrap_or_default().to_owned();
-        copy(&front, &prefix.join("lib").join(name), 0o755)?;
-    }
-    Ok(())
+    fronts(shell, prefix, &FRONTS, verbs)
 }
 
 /// Installs all but the fronts, which take as long to build as everything else.
@@ -126,13 +121,21 @@ fn build(shell: &Shell, features: &str) -> Result<Built, Stop> {
     Ok(Built { shared, archive, launcher, provider: mpi::built(shell, features)? })
 }
 
-/// Builds the fronts of the binary interfaces of MPI, and returns their files.
-fn fronts(shell: &Shell, verbs: bool) -> Result<Vec<PathBuf>, Stop> {
-    let packages = FRONTS.map(|name| format!("-p strait-mpi-{name}")).join(" ");
+/// Builds and installs the fronts of these binary interfaces of MPI.
+pub(crate) fn fronts(
+    shell: &Shell,
+    prefix: &Path,
+    names: &[&str],
+    verbs: bool,
+) -> Result<(), Stop> {
+    let packages: String = names.iter().map(|name| format!(" -p strait-mpi-{name}")).collect();
     let features = if verbs { "--features verbs" } else { "" };
-    shell.cargo(&format!("build --quiet --release {packages} {features}")).run()?;
-    let file = |name| shell.target().join(format!("release/libstrait_mpi_{name}.so"));
-    Ok(FRONTS.map(file).into())
+    shell.cargo(&format!("build --quiet --release{packages} {features}")).run()?;
+    names.iter().try_for_each(|name| {
+        let file = format!("libstrait_mpi_{name}.so");
+        // `strait mpi` looks for the fronts here.
+        copy(&shell.target().join("release").join(&file), &prefix.join("lib").join(file), 0o755)
+    })
 }
 
 fn make_room(file: &Path) -> Result<(), Stop> {

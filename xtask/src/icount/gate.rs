@@ -24,6 +24,8 @@ pub(crate) enum Program {
     C,
     /// `ffi/ofi/bench/icount.c`, through libfabric.
     Libfabric,
+    /// `ffi/mpi/bench/icount.c`, through MPICH's MPI behind the front.
+    Mpi,
 }
 
 /// One operation.

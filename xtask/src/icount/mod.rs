@@ -41,11 +41,13 @@ pub(crate) fn run(shell: &Shell, json: bool) -> Result<(), Stop> {
     let rust = profile(shell, &build(shell)?, &providers)?;
     let c = profile(shell, &build_c(shell)?, &providers)?;
     let libfabric = profile(shell, &build_libfabric(shell)?, &providers)?;
+    let mpi = profile_mpi(shell)?;
     let counted = gate.rows.into_iter().map(|row| {
         let profile = match row.program {
             Program::Rust => &rust,
             Program::C => &c,
             Program::Libfabric => &libfabric,
+            Program::Mpi => &mpi,
         };
         count(profile, row)
     });
@@ -102,6 +104,20 @@ fn profile(shell: &Shell, program: &Path, provider: &Path) -> Result<String, Sto
         .env("FI_PROVIDER_PATH", provider.parent().unwrap_or(provider))
         .output()?;
     std::fs::read_to_string(&file).map_err(|error| Stop::io(&file, &error))
+}
+
+/// Returns the text of the profile of rank 0 of the calls of MPI, behind the front as it is
+/// installed. The prefix has everything else already.
+fn profile_mpi(shell: &Shell) -> Result<String, Stop> {
+    let prefix = shell.target().join("icount");
+    install::fronts(shell, &prefix, &["mpich"], false)?;
+    let of_rank = |rank: &str| prefix.join(format!("callgrind.out.mpi.{rank}"));
+    // MPICH's launcher sets the variable for each rank.
+    let file = format!("--callgrind-out-file={}", of_rank("%q{PMI_RANK}").display());
+    let words = ["valgrind", "--tool=callgrind", "--quiet", &file];
+    mpi::front::run_installed(shell, &prefix, "ffi/mpi/bench/icount.c", &words)?;
+    let counted = of_rank("0");
+    std::fs::read_to_string(&counted).map_err(|error| Stop::io(&counted, &error))
 }
 
 fn count(profile: &str, row: Row) -> Result<Counted, Stop> {

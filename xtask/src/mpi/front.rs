@@ -156,7 +156,17 @@ pub(super) fn launch<'a>(shell: &'a Shell, host: &Host, options: &str) -> Step<'
 
 /// Returns `strait mpi` with these options, with the launcher of a host and the launcher's options.
 fn launch_by<'a>(shell: &'a Shell, host: &Host, own: &[&str], options: &str) -> Step<'a> {
-    let strait = shell.target().join("debug/strait");
+    launch_with(shell, &shell.target().join("debug/strait"), host, own, options)
+}
+
+/// Does the same with this program `strait`.
+fn launch_with<'a>(
+    shell: &'a Shell,
+    strait: &Path,
+    host: &Host,
+    own: &[&str],
+    options: &str,
+) -> Step<'a> {
     let step = shell.step("timeout", &format!("-k 5 {LIMIT}")).arg(strait).arg("mpi");
     let step = own.iter().fold(step, Step::arg).arg(host.home.join("bin/mpiexec"));
     let words = host.options.split_whitespace().chain(options.split_whitespace());
@@ -226,12 +236,30 @@ fn expectations(table: &str) -> Vec<(String, String)> {
 /// Compiles a program and returns its path.
 pub(super) fn compile(shell: &Shell, host: &Host, name: &str, with: &str) -> Result<PathBuf, Stop> {
     let program = host.home.join(format!("front-{with}-{name}"));
+    compile_to(shell, host, &format!("{SOURCE}/{name}.c"), &program)?;
+    Ok(program)
+}
+
+fn compile_to(shell: &Shell, host: &Host, source: &str, program: &Path) -> Result<(), Stop> {
     let (compiler, options) = host.compile.split_first().expect("a compiler");
     // The header of Open MPI makes the compiler warn.
-    let step = shell.step(compiler, "-std=gnu11 -O1 -w -o").arg(&program);
-    let step = step.arg(shell.root().join(SOURCE).join(format!("{name}.c")));
-    options.iter().fold(step, Step::arg).arg("-lpthread").arg("-ldl").output()?;
-    Ok(program)
+    let step = shell.step(compiler, "-std=gnu11 -O1 -w -o").arg(program);
+    let step = step.arg(shell.root().join(source));
+    options.iter().fold(step, Step::arg).arg("-lpthread").arg("-ldl").output().map(drop)
+}
+
+/// Runs a program of two ranks with MPICH, behind the front and by the launcher below a prefix.
+/// `words` go before the program.
+pub(crate) fn run_installed(
+    shell: &Shell,
+    prefix: &Path,
+    source: &str,
+    words: &[&str],
+) -> Result<(), Stop> {
+    let (host, program) = (mpich(shell)?, prefix.join("mpi"));
+    compile_to(shell, &host, source, &program)?;
+    let step = launch_with(shell, &prefix.join("bin/strait"), &host, &[], "-n 2");
+    words.iter().fold(step, Step::arg).arg(&program).output().map(drop)
 }
 
 /// Compiles a program with MPICH and returns its path.
