@@ -188,13 +188,25 @@ fn death(
 }
 
 /// Removes the shared memory that MPICH itself has left behind for killed ranks, except for names
-/// from `before`.
+/// from `before`. Another rung may run MPICH at the same time, so what a process uses stays.
 fn remove_mpichs(before: &BTreeSet<String>) -> Result<(), Stop> {
     let left = shared_memory()?;
     for name in left.difference(before).filter(|name| name.starts_with("mpich_shm")) {
-        let _ = fs::remove_file(Path::new("/dev/shm").join(name));
+        let file = Path::new("/dev/shm").join(name);
+        if !is_mapped(&file) {
+            let _ = fs::remove_file(file);
+        }
     }
     Ok(())
+}
+
+/// Returns whether a process has the file in its memory.
+fn is_mapped(file: &Path) -> bool {
+    let name = file.to_string_lossy();
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    // A process may end meanwhile.
+    let maps = processes.filter_map(|process| fs::read_to_string(process.path().join("maps")).ok());
+    maps.into_iter().any(|maps| maps.lines().any(|line| line.ends_with(&*name)))
 }
 
 /// Returns the names in `/dev/shm`.

@@ -41,15 +41,19 @@ pub(crate) fn run(shell: &Shell, json: bool) -> Result<(), Stop> {
     let rust = profile(shell, &build(shell)?, &providers)?;
     let c = profile(shell, &build_c(shell)?, &providers)?;
     let libfabric = profile(shell, &build_libfabric(shell)?, &providers)?;
-    let mpi = profile_mpi(shell)?;
-    let counted = gate.rows.into_iter().map(|row| {
+    // What can be counted without an MPI is counted, and then the rung says what it lacks.
+    let (mpi, absence) = match profile_mpi(shell) {
+        Err(stop @ Stop::NotRun(_)) => (None, Err(stop)),
+        profile => (Some(profile?), Ok(())),
+    };
+    let counted = gate.rows.into_iter().filter_map(|row| {
         let profile = match row.program {
             Program::Rust => &rust,
             Program::C => &c,
             Program::Libfabric => &libfabric,
-            Program::Mpi => &mpi,
+            Program::Mpi => mpi.as_ref()?,
         };
-        count(profile, row)
+        Some(count(profile, row))
     });
     let counted = counted.collect::<Result<Vec<_>, _>>()?;
     if json {
@@ -57,7 +61,8 @@ pub(crate) fn run(shell: &Shell, json: bool) -> Result<(), Stop> {
     } else {
         print!("{}", table(&counted));
     }
-    verdict(&counted)
+    verdict(&counted)?;
+    absence
 }
 
 fn build(shell: &Shell) -> Result<PathBuf, Stop> {

@@ -53,7 +53,7 @@ pub(super) const RUNGS: [Rung; 19] = [
     rung(Lane::Computation, "bare", "the core works without a system"),
     rung(Lane::Computation, "library", "the C library is linked as promised"),
     rung(Lane::Computation, "ffi", "the C interface, from C and C++"),
-    rung(Lane::Computation, "icount", "instructions per operation"),
+    Rung { downloads: true, ..rung(Lane::Computation, "icount", "instructions per operation") },
     rung(Lane::Computation, "miri", "the core has no undefined behaviour"),
     rung(Lane::Computation, "fuzz", "no bytes of another process do harm"),
     // Its ranks are threads of one process, and most of the time is that of the compiler.
