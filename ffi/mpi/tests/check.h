@@ -34,6 +34,14 @@ static int end(void) {
     return 0;
 }
 
+// Returns whether the MPI has this name: "MPICH", "Open MPI", "Intel".
+static inline int is_host(const char *name) {
+    char version[MPI_MAX_LIBRARY_VERSION_STRING];
+    int length;
+    MPI_Get_library_version(version, &length);
+    return strncmp(version, name, strlen(name)) == 0;
+}
+
 // Fills memory with bytes that depend on a seed.
 static inline void fill(void *memory, size_t bytes, unsigned seed) {
     unsigned char *byte = memory;

@@ -7,9 +7,11 @@
 
 use core::ptr::without_provenance_mut;
 
+use strait::raw::Part;
+
 use super::arguments::{AllData, Data};
 use super::reduce::Reduced;
-use super::vector::Numbers;
+use super::vector::{MemberBlocks, Numbers};
 use super::{CollectiveRefusal, CommMembers, host as collective_host};
 use crate::abi;
 use crate::front::host;
@@ -45,19 +47,23 @@ impl CommMembers<'_> {
         Ok(is_alias)
     }
 
-    /// Refuses a call with own elements where this member's block begins.
+    /// Returns whether a member's own elements, which are `part`, are its block.
     ///
     /// # Safety
     ///
     /// The arrays have a place for each member.
-    #[cold]
-    pub(super) unsafe fn refuse_own_block(
+    #[inline(always)]
+    pub(super) unsafe fn is_own_block_in_place(
         &self,
-        own: Data,
-        all: AllData,
-    ) -> Result<(), CollectiveRefusal> {
+        (own, part): (Data, Part),
+        (all, blocks): (AllData, &MemberBlocks),
+    ) -> Result<bool, CollectiveRefusal> {
+        if !blocks.is_at(self.place(), part) {
+            return Ok(false);
+        }
         // SAFETY: the caller guarantees the same.
-        self.refuse_alias(unsafe { self.is_own_block(own, all) })
+        self.refuse_alias(unsafe { self.is_own_block(own, all) })?;
+        Ok(true)
     }
 
     /// Refuses a call if its arguments are some that the host reports.

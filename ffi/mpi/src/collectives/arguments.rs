@@ -92,8 +92,7 @@ impl CommMembers<'_> {
                 return Ok((None, blocks.load()));
             }
             let vector = self.vector(own)?;
-            if blocks.is_at(self.place(), vector.part) {
-                self.refuse_own_block(own, all)?;
+            if self.is_own_block_in_place((own, vector.part), (all, &blocks))? {
                 return Ok((None, blocks.load()));
             }
             Ok((Some(vector.load()), blocks))

@@ -70,14 +70,14 @@ pub(super) unsafe fn scatter(
     // SAFETY: the program passes buffers of its elements. Only the root has the first.
     unsafe {
         let vector = if is_in_place(own.0) { None } else { Some(members.vector(own)?) };
-        let part = vector.as_ref().map(|vector| vector.part);
+        let mut part = vector.as_ref().map(|vector| vector.part);
         if is_root {
             let blocks = members.blocks(all)?;
-            let aliased = part.filter(|part| blocks.is_at(members.place(), *part));
-            let part = match aliased {
-                Some(_) => members.refuse_own_block(own, all).map(|()| None)?,
-                None => part,
-            };
+            if let Some(own_part) = part
+                && members.is_own_block_in_place((own, own_part), (all, &blocks))?
+            {
+                part = None;
+            }
             let blocks = blocks.load();
             members.group.scatter_raw(blocks.vector.part, part, blocks.raw(), root)?;
         } else {

@@ -259,8 +259,8 @@ impl Group<'_> {
 
     /// Gathers the members' vectors in the `ranges` of `all` at every member: one range of elements
     /// for each place, with the same lengths at all members. A member that contributes [`InPlace`]
-    /// has its vector in `all` already.
-    /// An element in the ranges of several places is that of one of them.
+    /// has its vector in `all` already. An element that is in the ranges of several places gets its
+    /// value from one of them.
     ///
     /// ```
     /// # strait::World::run_in_process(3, |world| {
