@@ -2,7 +2,7 @@
 
 use core::ptr::NonNull;
 
-use super::copy::{Stores, copy_bulk};
+use super::copy::{Stores, copy_bulk, fill};
 
 /// One contiguous part of a buffer. Same layout as POSIX `struct iovec`.
 #[derive(Clone, Copy, Debug)]
@@ -120,7 +120,8 @@ impl Cursor {
         self.walk(length, |base, _, length| each(Part { base, length }));
     }
 
-    /// Copies the next `length` bytes, or as many as are left, to `destination`.
+    /// Copies the next `length` bytes, or as many as are left, to `destination`, where a peer reads
+    /// them.
     ///
     /// # Safety
     ///
@@ -130,7 +131,8 @@ impl Cursor {
         unsafe { self.gather_by(Stores::Cached, destination, length) };
     }
 
-    /// Copies the next `length` bytes, or as many as are left, to `destination`, by `stores`.
+    /// Copies the next `length` bytes, or as many as are left, to `destination`, where a peer reads
+    /// them, by `stores` if that makes a difference ([`fill`]).
     ///
     /// # Safety
     ///
@@ -138,7 +140,7 @@ impl Cursor {
     pub unsafe fn gather_by(&mut self, stores: Stores, destination: NonNull<u8>, length: usize) {
         self.walk(length, |part, done, piece| {
             // SAFETY: `walk` gives pieces of the buffer, and together no more than `length` bytes.
-            unsafe { copy_bulk(part.as_ptr(), destination.add(done).as_ptr(), piece, stores) };
+            unsafe { fill(part.as_ptr(), destination.add(done).as_ptr(), piece, stores) };
         });
     }
 

@@ -9,7 +9,7 @@ use super::peer_parcels::FIRST_MAX;
 use super::request::OutgoingMessage;
 use super::{Bypass, Engine, ProgressError, SentShort, Status, Want};
 use crate::buffer::Cursor;
-use crate::buffer::copy::copy_cached;
+use crate::buffer::copy::{self, Stores};
 use crate::memory::Memory;
 use crate::shm::ParcelSet;
 use crate::wire::{Corrupt, Key, PARCEL, PIECES_MAX, PacketKind, ParcelHead, ParcelRun};
@@ -114,7 +114,7 @@ impl<M: Memory + Clone> Engine<M> {
             rest = others;
             // SAFETY: the run belongs to this rank and has room for the payload. It is in the
             // segment, which no user's buffer overlaps.
-            unsafe { copy_cached(next.as_ptr(), to.as_ptr(), piece) };
+            unsafe { copy::fill(next.as_ptr(), to.as_ptr(), piece, Stores::Cached) };
         };
         // Corruption is reported by `isend`: the caller uses it next, and it meets the same
         // corruption.

@@ -4,7 +4,7 @@ use super::Engine;
 use super::cell_stores::STREAMED_CELL_LEAST;
 use super::copy_ring::{Outlet, place};
 use crate::buffer::Cursor;
-use crate::buffer::copy::Stores;
+use crate::buffer::copy::{Stores, fills_alike};
 use crate::layout::RingPart;
 use crate::lmt::{Transfer, WireAddress};
 use crate::memory::Memory;
@@ -100,6 +100,7 @@ impl<M: Memory + Clone> Engine<M> {
         let takes_cells = length >= STREAMED_CELL_LEAST
             && length <= self.tuning.eager_max
             && self.tuning.transfer == Transfer::Auto
+            && !fills_alike(length)
             && self.peers.known(destination as usize).is_some()
             && !self.goes_in_parcels(destination, length);
         takes_cells && self.peers[destination as usize].cell_stores.is_due()

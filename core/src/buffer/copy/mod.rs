@@ -1,13 +1,16 @@
 //! Copies for sizes that `memcpy` does not serve well.
 //!
 //! This module has copies that are too short for a call. Its submodules have copies of kilobytes,
-//! copies that bypass the caches, and what both do about other processes that write the bytes.
+//! copies that bypass the caches, copies into memory that a peer reads next, and what all of them do
+//! about other processes that write the bytes.
 
 mod bulk;
+mod fill;
 mod opaque;
 mod wide;
 
 pub use bulk::{Stores, copy_bulk};
+pub use fill::{fill, fills_alike};
 pub use opaque::copy_opaque;
 pub use wide::copy_cached;
 

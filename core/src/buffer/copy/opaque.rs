@@ -89,6 +89,27 @@ pub(super) unsafe fn stream_line(source: *const u8, destination: *mut u8) {
     }
 }
 
+/// Copies `length` bytes by the string instruction.
+///
+/// # Safety
+///
+/// The contract of [`copy_opaque`] holds, and the two ranges do not overlap.
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
+#[inline(always)]
+pub(super) unsafe fn copy_string(source: *const u8, destination: *mut u8, length: usize) {
+    // SAFETY: the caller guarantees valid ranges (contract of `copy_string`). Functions are entered
+    // and left with the direction flag clear, so the instruction counts up.
+    unsafe {
+        core::arch::asm!(
+            "rep movsb",
+            inout("rcx") length => _,
+            inout("rsi") source => _,
+            inout("rdi") destination => _,
+            options(nostack, preserves_flags),
+        );
+    }
+}
+
 /// Copies 128 bytes by registers of 32 bytes. All loads come before the stores, so that more lines
 /// are in transit at a time.
 ///

@@ -18,7 +18,7 @@
 //! group gets the slot when no member of this one has a seat there, and so none reads any more. The
 //! memory stays allocated until the job ends, since peers may read after its owner has left.
 
-use strait_core::buffer::copy::{copy_cached, copy_opaque};
+use strait_core::buffer::copy::{Stores, copy_cached, copy_opaque, fill};
 use strait_core::shm::{BarrierSlot, FLAGS, Steps};
 
 use super::blocks::Blocks;
@@ -153,7 +153,7 @@ impl CollectiveBuffers {
         unsafe {
             let length = (data.len() as u64).to_ne_bytes();
             copy_opaque(length.as_ptr(), start.add(head).as_ptr(), LENGTH_BYTES);
-            copy_cached(data.as_ptr(), start.add(at).as_ptr(), data.len());
+            fill(data.as_ptr(), start.add(at).as_ptr(), data.len(), Stores::Cached);
         }
         self.steps.enter(slot);
     }
