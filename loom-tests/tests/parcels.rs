@@ -4,8 +4,8 @@
 use core::ptr::NonNull;
 
 use strait_core::shm::{
-    FastboxPtr, FastboxReceiver, FastboxSender, Line, PARCEL, PIECES_MAX, ParcelRun, ParcelSet,
-    Parcels, PieceMark,
+    FastboxPtr, FastboxReceiver, FastboxSender, Line, PARCEL, ParcelRun, ParcelSet, ParcelWord,
+    Parcels, parcel_words,
 };
 use strait_core::sync::{AtomicU64, CacheLine, UnsafeCell};
 use strait_core::wire::{PacketKind, ParcelHead, Sequence};
@@ -19,12 +19,12 @@ static MEMORY: [u8; 4 * PARCEL] = [0; 4 * PARCEL];
 const PIECES: usize = 2;
 const PIECE: usize = 64;
 
-/// The memory of a pair: a fastbox each way, marks, and cells that stand for the pieces in the
+/// The memory of a pair: a fastbox each way, words, and cells that stand for the pieces in the
 /// parcels.
 struct Pair {
     credits: [CacheLine<AtomicU64>; 2],
     lines: [Vec<Line>; 2],
-    marks: Vec<PieceMark>,
+    words: Vec<ParcelWord>,
     parcels: Vec<[UnsafeCell<u64>; PIECES]>,
 }
 
@@ -43,6 +43,8 @@ struct End {
     next_in: Sequence,
     /// Number of bytes taken of the next message.
     taken: usize,
+    /// Whether this end lends its parcels.
+    lends: bool,
 }
 
 impl Pair {
@@ -51,7 +53,7 @@ impl Pair {
         let pair = Arc::new(Self {
             credits: [0; 2].map(|credit| CacheLine(AtomicU64::new(credit))),
             lines: [0; 2].map(|_| (0..lines).map(|_| Line::empty()).collect()),
-            marks: (0..parcels * PIECES_MAX).map(|_| CacheLine(AtomicU64::new(0))).collect(),
+            words: (0..parcel_words(parcels)).map(|_| CacheLine(AtomicU64::new(0))).collect(),
             parcels: (0..parcels).map(|_| [0; PIECES].map(UnsafeCell::new)).collect(),
         });
         [0_u32, 1].map(|rank| {
@@ -65,8 +67,8 @@ impl Pair {
             // SAFETY: the memory is valid for ever, has room for that many parcels, and each rank
             // has one view.
             let mut view = unsafe {
-                let marks = NonNull::from(pair.marks.as_slice()).cast();
-                Parcels::new(marks, NonNull::from(&MEMORY).cast(), parcels, rank == 1)
+                let words = NonNull::from(pair.words.as_slice()).cast();
+                Parcels::new(words, NonNull::from(&MEMORY).cast(), parcels, rank == 1)
             };
             view.open(ParcelSet::First);
             End {
@@ -76,6 +78,7 @@ impl Pair {
                 next_out: Sequence::first(rank, 1 - rank),
                 next_in: Sequence::first(1 - rank, rank),
                 taken: 0,
+                lends: false,
                 pair: Arc::clone(&pair),
             }
         })
@@ -93,18 +96,24 @@ impl End {
         // SAFETY: this end owns the parcel.
         let fill =
             |piece: &UnsafeCell<u64>| piece.with_mut(|piece| unsafe { piece.write(message) });
-        let pieces = if behind { PIECES as u16 } else { 0 };
+        let pieces = if behind { PIECES as u8 } else { 0 };
         if !behind {
             pair.parcels[number as usize].iter().for_each(fill);
         }
         let length = (PIECES * PIECE) as u32;
         let total = u64::from(length);
-        let head = ParcelHead { total, offset: 0, length, number: number as u16, pieces }.pack();
+        let lent = self.lends.into();
+        let head = ParcelHead { total, offset: 0, length, number: number as u16, pieces, lent };
+        let head = head.pack();
         let write = writer(&head);
         let sent =
             self.out.send(sequence, PacketKind::Parcel, key(message), head.len(), write).unwrap();
         if sent {
-            self.parcels.hand_over(run);
+            if self.lends {
+                self.parcels.lend(run);
+            } else {
+                self.parcels.hand_over(run);
+            }
             self.next_out += 1;
             for piece in 0..pieces {
                 fill(&pair.parcels[number as usize][piece as usize]);
@@ -134,7 +143,11 @@ impl End {
         if filled == head.length as usize {
             self.taken = 0;
             self.inbox.release(found.length());
-            self.parcels.keep(head.run());
+            if head.lent == 0 {
+                self.parcels.keep(head.run());
+            } else {
+                self.parcels.give_back(head.run());
+            }
             self.next_in += 1;
         }
         moved
@@ -181,4 +194,32 @@ fn two_go_the_same_way() {
 #[test]
 fn a_piece_is_read_while_the_next_is_written() {
     model_in_full(|| talk(2, 1, 2, true));
+}
+
+#[test]
+fn a_lent_parcel_is_filled_again_after_it_was_read() {
+    model_in_full(|| {
+        let [mut low, mut high] = Pair::ends(2, 2);
+        low.lends = true;
+        let reader = thread::spawn(move || {
+            for _ in 0..2 {
+                while !high.look() {
+                    thread::yield_now();
+                }
+            }
+            high
+        });
+        // The second message needs the parcel of the first.
+        for _ in 0..2 {
+            while !low.send(false) {
+                low.parcels.collect();
+                thread::yield_now();
+            }
+        }
+        let high = reader.join().unwrap();
+        low.parcels.collect();
+        for end in [&low, &high] {
+            assert!(end.parcels.hold(PARCEL) && !end.parcels.hold(PARCEL + 1));
+        }
+    });
 }

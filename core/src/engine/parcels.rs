@@ -48,12 +48,13 @@ impl<M: Memory + Clone> Engine<M> {
         self.contact(destination).map(|peer| peer.parcels.backed(set, backed)).is_ok()
     }
 
-    /// Returns whether a message of `total` bytes to `destination` goes in parcels now.
-    pub(super) fn goes_in_parcels(&self, destination: u32, total: usize) -> bool {
-        let peer = &self.peers[destination as usize];
+    /// Returns whether a message of `total` bytes to `destination` goes in parcels: now, or when
+    /// those that are lent come back.
+    pub(super) fn goes_in_parcels(&mut self, destination: u32, total: usize) -> bool {
+        let peer = &mut self.peers[destination as usize];
         self.tuning.suits_parcels(total)
             && peer.paths.is_announced()
-            && peer.parcels.hold(total)
+            && peer.parcels.have_room(total)
             && !self.must_offer(destination, total)
     }
 
@@ -67,7 +68,11 @@ impl<M: Memory + Clone> Engine<M> {
         let peer = &mut self.peers[destination as usize];
         let Some((run, place)) = peer.parcels.next(message.left()) else { return Ok(false) };
         let (mut data, length) = (message.data, message.left().min(run.length));
-        let mut head = head(message.total, message.sent, ParcelRun { length, ..run });
+        if message.sent == 0 {
+            peer.parcels.begin();
+        }
+        let run = ParcelRun { length, ..run };
+        let mut head = head(message.total, message.sent, run, peer.parcels.lends());
         // SAFETY: the run belongs to this rank and has room for `length` bytes. It is in the
         // segment, which no user's buffer overlaps.
         let fill = |to, piece| unsafe { data.gather(to, piece) };
@@ -87,7 +92,7 @@ impl<M: Memory + Clone> Engine<M> {
             let sent =
                 self.push_control(destination, PacketKind::Parcel, message.key, &head.pack())?;
             if sent {
-                self.peers[destination as usize].parcels.hand_over(head.run());
+                self.peers[destination as usize].parcels.hand_over(&head);
             }
             sent
         };
@@ -103,11 +108,15 @@ impl<M: Memory + Clone> Engine<M> {
     #[inline(always)]
     pub(super) fn send_parcel(&mut self, destination: u32, key: Key, payload: &[u8]) -> SentShort {
         let (peer, length) = (&mut self.peers[destination as usize], payload.len());
+        if !peer.parcels.have_room(length) {
+            return SentShort::No;
+        }
         let next = peer.parcels.next(length);
         let Some((run, place)) = next.filter(|(run, _)| length <= run.length) else {
             return SentShort::No;
         };
-        let head = head(length, 0, ParcelRun { length, ..run });
+        peer.parcels.begin();
+        let head = head(length, 0, ParcelRun { length, ..run }, peer.parcels.lends());
         let mut rest = payload;
         let fill = |to: NonNull<u8>, piece| {
             let (next, others) = rest.split_at(piece);
@@ -151,7 +160,7 @@ impl<M: Memory + Clone> Engine<M> {
             return Bypass::Closed;
         }
         peer.paths.release_next(by_baton, ParcelHead::LENGTH);
-        peer.parcels.keep(head.run());
+        peer.parcels.keep(&head);
         Bypass::Received(Status { source, tag: key.tag(), bytes })
     }
 
@@ -191,13 +200,17 @@ pub(super) enum Filled {
 }
 
 /// Returns the head of the part at `offset` of a message of `total` bytes, which `run` holds.
+///
+/// A run that is lent is filled before its packet leaves. The receiver is busy with the messages
+/// before it, and a mark for each piece would cost more than it gains.
 #[inline(always)]
-const fn head(total: usize, offset: usize, run: ParcelRun) -> ParcelHead {
+const fn head(total: usize, offset: usize, run: ParcelRun, lent: bool) -> ParcelHead {
     let ParcelRun { number, length } = run;
-    let pieces = if offset == 0 { pieces(total, length) } else { 0 };
+    let pieces = if offset == 0 && !lent { pieces(total, length) } else { 0 };
     // At most `PARCELS_MAX`, and at most `PIECES_MAX`.
-    let (number, pieces) = (number as u16, pieces as u16);
-    ParcelHead { total: total as u64, offset: offset as u64, length: length as u32, number, pieces }
+    let (number, pieces) = (number as u16, pieces as u8);
+    let (total, offset, length) = (total as u64, offset as u64, length as u32);
+    ParcelHead { total, offset, length, number, pieces, lent: lent as u8 }
 }
 
 /// Returns the number of pieces in which the first part of a message of `total` bytes is filled

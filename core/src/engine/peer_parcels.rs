@@ -26,6 +26,12 @@ pub(super) struct PeerParcels {
     /// Bytes that have been taken of the parcel which the next packet from the peer names, while
     /// its sender fills it.
     taken: usize,
+    /// Whether the last run between the two ranks went to the peer.
+    sent_last: bool,
+    /// Whether the runs of the message that was begun last are lent.
+    lends: bool,
+    /// Whether this rank has lent any.
+    has_lent: bool,
 }
 
 /// The new bytes of a part that is filled while it is read.
@@ -41,7 +47,7 @@ impl PeerParcels {
     pub(super) fn new(segment: &Segment, rank: u32, peer: u32) -> Self {
         let parcels = segment.parcels(rank, peer);
         let asked = ParcelSet::ALL.map(|set| !parcels.has(set));
-        Self { parcels, asked, taken: 0 }
+        Self { parcels, asked, taken: 0, sent_last: false, lends: false, has_lent: false }
     }
 
     /// Leaves the pair without parcels.
@@ -50,12 +56,12 @@ impl PeerParcels {
     }
 
     /// Returns a set of parcels that a message of `length` bytes wants, if no memory was wanted for
-    /// it before.
+    /// it before. A rank that lends wants all, so that more than one message is under way.
     #[inline]
     pub(super) const fn wants_memory(&self, length: usize) -> Option<ParcelSet> {
         match self.asked {
             [false, _] => Some(ParcelSet::First),
-            [true, false] if length > FIRST_MAX => Some(ParcelSet::Further),
+            [true, false] if length > FIRST_MAX || self.has_lent => Some(ParcelSet::Further),
             _ => None,
         }
     }
@@ -69,10 +75,30 @@ impl PeerParcels {
         *asked = true;
     }
 
-    /// Returns whether this rank has parcels for `length` bytes.
+    /// Returns whether a message of `length` bytes can go in parcels: those that are here, and
+    /// those that this rank has lent, since they come back when the peer has read them.
     #[inline(always)]
-    pub(super) const fn hold(&self, length: usize) -> bool {
-        self.parcels.hold(length)
+    pub(super) fn have_room(&mut self, length: usize) -> bool {
+        if !self.parcels.hold(length) {
+            self.parcels.collect();
+        }
+        self.parcels.will_hold(length)
+    }
+
+    /// Begins a message that goes in parcels.
+    ///
+    /// It is lent if this rank has few parcels left and the peer has not answered in parcels since
+    /// the last message. An answer travels in what came, which costs less than a return.
+    #[inline(always)]
+    pub(super) fn begin(&mut self) {
+        self.lends = self.sent_last && self.parcels.are_few();
+        self.has_lent |= self.lends;
+    }
+
+    /// Returns whether the message that was begun last is lent.
+    #[inline(always)]
+    pub(super) const fn lends(&self) -> bool {
+        self.lends
     }
 
     /// Returns the run that the next `length` bytes go in, or as many of them as it has room for.
@@ -81,10 +107,15 @@ impl PeerParcels {
         self.parcels.next(length)
     }
 
-    /// Notes that a packet has handed `run` to the peer.
+    /// Notes that a packet with this head has gone to the peer.
     #[inline(always)]
-    pub(super) const fn hand_over(&mut self, run: ParcelRun) {
-        self.parcels.hand_over(run);
+    pub(super) const fn hand_over(&mut self, head: &ParcelHead) {
+        if head.lent == 0 {
+            self.parcels.hand_over(head.run());
+        } else {
+            self.parcels.lend(head.run());
+        }
+        self.sent_last = true;
     }
 
     /// Hands the peer a run of this rank's parcels by a packet in lines, and fills it piece by
@@ -115,7 +146,7 @@ impl PeerParcels {
             return Ok(false);
         }
         reached(Step::ParcelNamed);
-        self.parcels.hand_over(head.run());
+        self.hand_over(&head);
         paths.count_out();
         let mut done = 0;
         for piece in 0..u32::from(head.pieces) {
@@ -167,10 +198,15 @@ impl PeerParcels {
         true
     }
 
-    /// Keeps a run of which all bytes have been read.
+    /// Keeps a run of which all bytes have been read, or returns it if it was lent.
     #[inline(always)]
-    pub(super) const fn keep(&mut self, run: ParcelRun) {
-        self.parcels.keep(run);
+    pub(super) fn keep(&mut self, head: &ParcelHead) {
+        if head.lent == 0 {
+            self.parcels.keep(head.run());
+        } else {
+            self.parcels.give_back(head.run());
+        }
+        self.sent_last = false;
     }
 
     /// Returns the new bytes of the part of a message that `head` describes. The packet with the
@@ -191,14 +227,14 @@ impl PeerParcels {
         Ok((length > 0).then_some(NewBytes { place, from, length }))
     }
 
-    /// Notes that the new bytes have been taken, and keeps the run if they were the last. Returns
-    /// whether they were.
+    /// Notes that the new bytes have been taken, and keeps or returns the run if they were the
+    /// last. Returns whether they were.
     pub(super) fn take(&mut self, head: &ParcelHead, new: NewBytes) -> bool {
         let filled = new.from + new.length;
         let all = filled == head.length as usize;
         self.taken = if all { 0 } else { filled };
         if all {
-            self.parcels.keep(head.run());
+            self.keep(head);
         }
         all
     }
@@ -214,10 +250,10 @@ mod tests {
     fn pair(segment: &Segment) -> [PeerParcels; 2] {
         [(0, 1), (1, 0)].map(|(rank, peer)| {
             let mut parcels = PeerParcels::new(segment, rank, peer);
-            assert!(parcels.wants_memory(1) == Some(ParcelSet::First) && !parcels.hold(1));
+            assert!(parcels.wants_memory(1) == Some(ParcelSet::First) && !parcels.have_room(1));
             parcels.backed(ParcelSet::First, true);
             parcels.backed(ParcelSet::First, true);
-            assert!(parcels.wants_memory(FIRST_MAX).is_none() && parcels.hold(FIRST_MAX));
+            assert!(parcels.wants_memory(FIRST_MAX).is_none() && parcels.have_room(FIRST_MAX));
             parcels
         })
     }
@@ -227,13 +263,14 @@ mod tests {
         segment: &Segment,
         out: &mut PeerParcels,
         message: &[u8],
-        pieces: u16,
+        pieces: u8,
     ) -> (ParcelHead, Sequence) {
         let mut paths = ShortPaths::new(segment, 0, 1);
         let (run, place) = out.next(message.len()).unwrap();
         let (total, length, number) =
             (message.len() as u64, message.len() as u32, run.number as u16);
-        let head = ParcelHead { total, offset: 0, length, number, pieces };
+        let head =
+            ParcelHead { total, offset: 0, length, number, pieces, lent: out.lends().into() };
         let (mut rest, sequence) = (message, paths.next_out());
         let fill = |to: NonNull<u8>, piece| {
             let (next, others) = rest.split_at(piece);
@@ -252,7 +289,7 @@ mod tests {
             let mut parcels = PeerParcels::new(segment, 0, 1);
             parcels.backed(ParcelSet::First, false);
             parcels.backed(ParcelSet::First, true);
-            assert!(!parcels.hold(1) && parcels.wants_memory(1).is_none());
+            assert!(!parcels.have_room(1) && parcels.wants_memory(1).is_none());
             assert!(PeerParcels::new(segment, 0, 0).wants_memory(1).is_none());
         });
     }
@@ -262,9 +299,9 @@ mod tests {
         with_segment(2, |segment| {
             let [mut low, _] = pair(segment);
             assert_eq!(low.wants_memory(FIRST_MAX + 1), Some(ParcelSet::Further));
-            assert!(!low.hold(FIRST_MAX + 1));
+            assert!(!low.have_room(FIRST_MAX + 1));
             low.backed(ParcelSet::Further, true);
-            assert!(low.wants_memory(usize::MAX).is_none() && low.hold(FIRST_MAX + 1));
+            assert!(low.wants_memory(usize::MAX).is_none() && low.have_room(FIRST_MAX + 1));
             low.refuse();
             assert!(PeerParcels::new(segment, 1, 1).wants_memory(usize::MAX).is_none());
         });
@@ -281,7 +318,7 @@ mod tests {
             assert!(back.take_message(&head, sequence, &mut buffer));
             assert_eq!(buffer, message);
             assert_eq!(out.parcels.find(head.run()), back.parcels.find(head.run()));
-            back.keep(head.run());
+            back.keep(&head);
             assert!(back.parcels.find(head.run()).is_err(), "the reader has it, not the peer");
         });
     }
@@ -300,6 +337,31 @@ mod tests {
             assert_eq!((new.from, new.length), (40, 60));
             assert!(back.take(&head, new));
             assert!(back.new_bytes(&head, sequence).is_err(), "the run is not the peer's any more");
+        });
+    }
+
+    #[test]
+    fn a_rank_that_only_sends_lends_what_it_has_left() {
+        with_segment(2, |segment| {
+            let [mut out, mut back] = pair(segment);
+            let message = [7; PARCEL];
+            let mut pass = |out: &mut PeerParcels| {
+                assert!(out.have_room(PARCEL));
+                out.begin();
+                let (head, sequence) = send(segment, out, &message, 0);
+                assert!(back.take_message(&head, sequence, &mut [0; PARCEL]));
+                back.keep(&head);
+                head.lent
+            };
+            assert_eq!([(); 6].map(|()| pass(&mut out)), [0, 0, 1, 1, 1, 1]);
+            assert_eq!(out.wants_memory(1), Some(ParcelSet::Further));
+            back.begin();
+            let (head, sequence) = send(segment, &mut back, &message, 0);
+            assert_eq!(head.lent, 0);
+            assert!(out.take_message(&head, sequence, &mut [0; PARCEL]));
+            out.keep(&head);
+            out.begin();
+            assert!(!out.lends(), "the peer has answered");
         });
     }
 }

@@ -97,15 +97,19 @@ impl<M: Memory + Clone> Engine<M> {
 
     /// Returns whether a call of [`Engine::take_in`] is worth its time before a receive into
     /// `length` bytes, since an RTS may have come (§3.1.1). The source may be any rank, and RTRs
-    /// may be stopped. The call is not worthwhile before a receive that sends no RTR and for
-    /// which the caller waits, since that polls at once.
+    /// may be stopped. The call is not worthwhile before a receive that sends no RTR and waits,
+    /// since that polls at once. Nor is it before the receive of a message that comes in parcels:
+    /// it would take the messages behind that one before their receives are posted.
     #[must_use]
     pub fn may_be_announced(&self, pattern: &Pattern, length: usize, owner: Owner) -> bool {
         let source = self.peers.get(pattern.source as usize);
+        let is_far = source.is_some_and(Peer::is_remote);
+        let choice = self.rendezvous(pattern.context);
+        let by_parcels = choice == Rendezvous::Adaptive && self.tuning.suits_parcels(length);
         self.tuning.may_announce(length)
-            && self.rendezvous(pattern.context) != Rendezvous::Plain
+            && choice != Rendezvous::Plain
             && self.negotiation.is_announced_to()
-            && (owner != Owner::BLOCKING || source.is_some_and(Peer::is_remote))
+            && (is_far || owner != Owner::BLOCKING && !by_parcels)
     }
 
     /// Returns whether a large message of this rank is under way, or a receive waits that has sent

@@ -3,10 +3,11 @@
 use super::{PAGE, PairCounters, RankBlock, RankRecord, SegmentHeader};
 use super::{PlanError, SegmentConfig};
 use crate::shm::{
-    BarrierSlot, Cell, Descriptor, FlowWords, GRANULE, GranuleHead, Line, ParcelSet, PieceMark,
+    BarrierSlot, Cell, Descriptor, FlowWords, GRANULE, GranuleHead, Line, ParcelSet, ParcelWord,
+    parcel_words,
 };
 use crate::sync::CACHE_LINE;
-use crate::wire::{PARCEL, PARCELS_MAX, PIECES_MAX};
+use crate::wire::{PARCEL, PARCELS_MAX};
 
 /// Number of barrier slots in a segment. Further groups have their barriers by messages.
 pub const BARRIER_SLOTS: u32 = 32;
@@ -119,10 +120,10 @@ impl SegmentPlan {
             .checked_mul(pair_stride)?
             .checked_add(pairs)?
             .checked_next_multiple_of(PAGE)?;
-        let marks = (config.parcels * PIECES_MAX) as usize * size_of::<PieceMark>();
+        let words = parcel_words(config.parcels) * size_of::<ParcelWord>();
         let parcel_stride = (config.parcels as usize)
             .checked_mul(PARCEL)?
-            .checked_add(marks.next_multiple_of(PAGE))?;
+            .checked_add(words.next_multiple_of(PAGE))?;
         let rings = pair_count.checked_mul(parcel_stride)?.checked_add(parcels)?;
         let behind = pair_count.checked_mul(2)?.checked_mul(ring_stride)?.checked_add(rings)?;
         let heap_stride = usize::try_from(config.heap_bytes).ok()?;
@@ -283,18 +284,18 @@ impl SegmentPlan {
     /// Memory must back it before either rank touches it. It consists of whole pages, the same for
     /// (`b`, `a`), and the lower rank initially owns the first half.
     ///
-    /// First come the marks of all parcels (256 · `parcels` bytes, up to the next page), then the
-    /// parcels (16,384 · `parcels` bytes). The marks belong to the first set.
+    /// First come the words of all parcels (256 · `parcels` + 128 bytes, up to the next page), then
+    /// the parcels (16,384 · `parcels` bytes). The words belong to the first set.
     #[must_use]
     pub const fn parcel_range(&self, a: u32, b: u32, set: ParcelSet) -> (usize, usize) {
         let count = self.config.parcels;
         let (number, of_set) = set.numbers(count);
-        let marks = self.parcel_stride - count as usize * PARCEL;
+        let words = self.parcel_stride - count as usize * PARCEL;
         let begin = self.parcels + pair_number(a, b) * self.parcel_stride;
         let length = of_set as usize * PARCEL;
         match set {
-            ParcelSet::First => (begin, marks + length),
-            ParcelSet::Further => (begin + marks + number as usize * PARCEL, length),
+            ParcelSet::First => (begin, words + length),
+            ParcelSet::Further => (begin + words + number as usize * PARCEL, length),
         }
     }
 
@@ -419,7 +420,7 @@ mod tests {
         assert_eq!(two.bytes_with_active_pairs(0), 2_179_072);
         assert_eq!(two.bytes_with_active_pairs(1) - two.bytes_with_active_pairs(0), 32_768);
         let [first, further] = ParcelSet::ALL.map(|set| two.parcel_range(0, 1, set).1);
-        assert_eq!((first, further, two.parcel_bytes()), (139_264, 393_216, 532_480));
+        assert_eq!((first, further, two.parcel_bytes()), (143_360, 393_216, 536_576));
         assert_eq!(two.ring_bytes(), 1_069_056);
     }
 

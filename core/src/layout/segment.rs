@@ -275,12 +275,12 @@ impl Segment {
         assert!(rank < self.ranks() && peer < self.ranks());
         let count = if rank == peer { 0 } else { self.plan.config().parcels };
         let (offset, _) = self.plan.parcel_range(rank, peer, ParcelSet::First);
-        let marks = self.plan.parcel_bytes() - self.plan.config().parcels as usize * PARCEL;
+        let words = self.plan.parcel_bytes() - self.plan.config().parcels as usize * PARCEL;
         // SAFETY: the plan puts the parcels of each pair inside the mapping, page-aligned, behind
-        // their marks.
+        // their words.
         unsafe {
             let range = self.base.add(offset);
-            Parcels::new(range.cast(), range.add(marks), count, rank > peer)
+            Parcels::new(range.cast(), range.add(words), count, rank > peer)
         }
     }
 

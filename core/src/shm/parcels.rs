@@ -9,8 +9,10 @@
 //! The parcels are in two sets, so that a pair without long messages needs memory for the first
 //! one alone. Each rank of the pair starts with half of each set. It fills those with the lowest
 //! numbers first, so that few parcels circulate and they stay in the caches. A packet may name
-//! several consecutive parcels, a *run*. A rank that only sends runs out of parcels, and its
-//! messages take other paths.
+//! several consecutive parcels, a *run*.
+//!
+//! A rank that only sends would run out of parcels. So a packet may *lend* its run: the receiver
+//! returns it when it has read it, by changing the run's bits in a word of its own.
 //!
 //! The packet that names a parcel, in a line or a cell, hands the parcel over. A release store
 //! publishes the packet, after the sender's writes to the parcel and after its reads of the old
@@ -19,7 +21,6 @@
 //! piece is complete. The receiver reads one piece while the sender writes the next.
 //!
 //! Participants: the two ranks of a pair, one thread each. Every operation is wait-free.
-//! Absent on purpose: an operation that returns a parcel.
 
 use core::ptr::NonNull;
 
@@ -30,9 +31,15 @@ use crate::wire::{
     Corrupt, PARCEL, PARCELS_MAX, PIECES_MAX, ParcelHead, ParcelRun, RUN_MAX, Sequence,
 };
 
-/// The mark of a piece. It is alone on its cache line, so that the sender takes that line from the
-/// receiver only once.
-pub type PieceMark = CacheLine<AtomicU64>;
+/// The mark of a piece, or the word in which a rank returns parcels. It is alone on its cache line,
+/// so that its writer takes that line from the reader only once.
+pub type ParcelWord = CacheLine<AtomicU64>;
+
+/// Returns the number of words in front of `count` parcels: the marks, and one word of each rank.
+#[must_use]
+pub const fn parcel_words(count: u32) -> usize {
+    if count == 0 { 0 } else { (count * PIECES_MAX) as usize + 2 }
+}
 
 /// Parcels of a pair that get their memory together.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -65,11 +72,19 @@ impl ParcelSet {
 /// One rank's private view of the parcels of a pair.
 #[derive(Debug)]
 pub struct Parcels {
-    marks: NonNull<PieceMark>,
+    words: NonNull<ParcelWord>,
     first: NonNull<u8>,
     count: u32,
+    /// Number of parcels that this rank began with.
+    share: u32,
     /// Bit n is set while this rank owns parcel n and may fill it.
     here: u32,
+    /// Bit n is set while parcel n is lent to the peer.
+    lent: u32,
+    /// The value of this rank's word: bit n changes when it returns parcel n.
+    returned: u32,
+    /// The value of the peer's word when this rank last looked.
+    seen: u32,
     higher: bool,
 }
 
@@ -80,22 +95,23 @@ unsafe impl Send for Parcels {}
 impl Parcels {
     /// Creates the view of the lower or the higher rank of a pair.
     ///
-    /// The pair has `count` parcels, an even number, at `first`, and [`PIECES_MAX`] marks for each
-    /// of them at `marks`. The view owns no parcel until [`Parcels::open`].
+    /// The pair has `count` parcels, an even number, at `first`, and [`parcel_words`] words at
+    /// `words`: [`PIECES_MAX`] marks for each parcel, and then a word of the lower and one of the
+    /// higher rank. The view owns no parcel until [`Parcels::open`].
     ///
     /// # Safety
     ///
-    /// The parcels and the marks stay valid while this value is in use. Each rank of the pair has
+    /// The parcels and the words stay valid while this value is in use. Each rank of the pair has
     /// one view.
     #[must_use]
     pub const unsafe fn new(
-        marks: NonNull<PieceMark>,
+        words: NonNull<ParcelWord>,
         first: NonNull<u8>,
         count: u32,
         higher: bool,
     ) -> Self {
         debug_assert!(count.is_multiple_of(2) && count <= PARCELS_MAX);
-        Self { marks, first, count, here: 0, higher }
+        Self { words, first, count, share: 0, here: 0, lent: 0, returned: 0, seen: 0, higher }
     }
 
     /// Takes ownership of this rank's half of a set. Called once, when the set is backed by memory.
@@ -105,6 +121,7 @@ impl Parcels {
         let (first, count) = set.numbers(self.count);
         let half = count / 2;
         let mask = ((1 << half) - 1) << first;
+        self.share += half;
         self.here |= if self.higher { mask << half } else { mask };
     }
 
@@ -119,6 +136,21 @@ impl Parcels {
     #[must_use]
     pub const fn hold(&self, length: usize) -> bool {
         length <= self.here.count_ones() as usize * PARCEL
+    }
+
+    /// Returns whether this rank owns at most half of what it began with.
+    #[inline(always)]
+    #[must_use]
+    pub const fn are_few(&self) -> bool {
+        self.here.count_ones() <= self.share / 2
+    }
+
+    /// Returns true if a message of `length` bytes fits the parcels that this rank owns and those
+    /// that it has lent.
+    #[inline(always)]
+    #[must_use]
+    pub const fn will_hold(&self, length: usize) -> bool {
+        length <= (self.here | self.lent).count_ones() as usize * PARCEL
     }
 
     /// Returns the run to fill next with up to `length` bytes (at least 1), and its address.
@@ -152,6 +184,38 @@ impl Parcels {
         self.here &= !run.bits();
     }
 
+    /// Lends the run to the peer. The caller has published a packet that names it and asks for its
+    /// return.
+    #[inline(always)]
+    pub const fn lend(&mut self, run: ParcelRun) {
+        self.here &= !run.bits();
+        self.lent |= run.bits();
+    }
+
+    /// Returns a run that the peer has lent and that [`Parcels::find`] returned. The caller has
+    /// finished reading it.
+    #[inline(always)]
+    pub fn give_back(&mut self, run: ParcelRun) {
+        self.returned ^= run.bits();
+        // ORDER parcels/3: Release, pairs with parcels/4: this rank has read the run before the
+        //   peer fills it again.
+        self.word_of(self.higher).0.store(u64::from(self.returned), order("parcels/3", Release));
+    }
+
+    /// Takes the parcels that the peer has returned. The set that was opened first has memory.
+    #[inline(always)]
+    pub fn collect(&mut self) {
+        if self.lent == 0 {
+            return;
+        }
+        // ORDER parcels/4: Acquire, pairs with parcels/3: the parcels may be filled.
+        let word = self.word_of(!self.higher).0.load(order("parcels/4", Acquire)) as u32;
+        let back = (word ^ self.seen) & self.lent;
+        self.here |= back;
+        self.lent &= !back;
+        self.seen = word;
+    }
+
     /// Returns the address of a run that a packet from the peer names. The run may be read until
     /// [`Parcels::keep`].
     ///
@@ -162,7 +226,7 @@ impl Parcels {
     pub const fn find(&self, run: ParcelRun) -> Result<NonNull<u8>, Corrupt> {
         let ParcelRun { number, length } = run;
         let out_of_range = number >= self.count || parcels_of(length) > self.count - number;
-        if out_of_range || self.here & run.bits() != 0 {
+        if out_of_range || (self.here | self.lent) & run.bits() != 0 {
             return Err(Corrupt::Parcel { found: number, parcels: self.count });
         }
         Ok(self.place(number))
@@ -210,10 +274,18 @@ impl Parcels {
     }
 
     #[inline(always)]
-    fn mark_of(&self, number: u32, piece: u32) -> &PieceMark {
+    fn mark_of(&self, number: u32, piece: u32) -> &ParcelWord {
         debug_assert!(number < self.count && piece < PIECES_MAX);
         // SAFETY: the mark belongs to one of the parcels and is valid (contract of `new`).
-        unsafe { self.marks.add((number * PIECES_MAX + piece) as usize).as_ref() }
+        unsafe { self.words.add((number * PIECES_MAX + piece) as usize).as_ref() }
+    }
+
+    /// Returns the word in which one rank of the pair returns parcels.
+    #[inline(always)]
+    fn word_of(&self, higher: bool) -> &ParcelWord {
+        let place = (self.count * PIECES_MAX) as usize + usize::from(higher);
+        // SAFETY: the words are behind the marks and are valid (contract of `new`).
+        unsafe { self.words.add(place).as_ref() }
     }
 
     #[inline(always)]
@@ -226,16 +298,18 @@ impl Parcels {
 
 #[cfg(all(test, not(strait_loom)))]
 mod tests {
+    use std::vec::Vec;
+
     use super::*;
 
     fn pair(count: u32) -> [Parcels; 2] {
         static MEMORY: [u8; 4 * PARCEL] = [0; 4 * PARCEL];
-        static MARKS: [PieceMark; 4 * PIECES_MAX as usize] =
-            [const { CacheLine(AtomicU64::new(0)) }; 4 * PIECES_MAX as usize];
-        let (marks, memory) = (NonNull::from(&MARKS).cast(), NonNull::from(&MEMORY).cast());
-        // SAFETY: the memory is static and has room for `count` parcels. The tests read and write
-        // no parcel.
-        [false, true].map(|higher| unsafe { Parcels::new(marks, memory, count, higher) })
+        let words = (0..parcel_words(count)).map(|_| CacheLine(AtomicU64::new(0)));
+        let words: &'static [ParcelWord] = words.collect::<Vec<_>>().leak();
+        let (words, memory) = (NonNull::from(words).cast(), NonNull::from(&MEMORY).cast());
+        // SAFETY: the words live for ever and are enough. The memory is static and has room for as
+        // many parcels as the tests place, which read and write none.
+        [false, true].map(|higher| unsafe { Parcels::new(words, memory, count, higher) })
     }
 
     #[test]
@@ -299,7 +373,7 @@ mod tests {
     fn a_part_is_present_up_to_its_first_unmarked_piece() {
         let [low, high] = pair(4);
         let (mut sequence, length) = (Sequence::first(0, 1), 5000);
-        let head = ParcelHead { total: 5000, offset: 0, length, number: 3, pieces: 3 };
+        let head = ParcelHead { total: 5000, offset: 0, length, number: 3, pieces: 3, lent: 0 };
         assert_eq!(high.filled(&ParcelHead { pieces: 0, ..head }, sequence, 0), 5000);
         assert_eq!((high.filled(&head, sequence, 0), head.piece()), (0, 1728));
         low.mark(3, 1, sequence);
@@ -310,6 +384,43 @@ mod tests {
         assert_eq!(high.filled(&head, sequence, 2 * 1728), 5000);
         sequence += 1;
         assert_eq!(high.filled(&head, sequence, 0), 0, "the marks are those of an earlier packet");
+    }
+
+    #[test]
+    fn a_lent_run_comes_back_when_it_has_been_read() {
+        let [mut low, mut high] = pair(4);
+        low.open(ParcelSet::First);
+        high.open(ParcelSet::First);
+        for _ in 0..3 {
+            let (run, _) = low.next(2 * PARCEL).unwrap();
+            assert_eq!((run.number, low.are_few()), (0, false));
+            low.lend(run);
+            assert!(low.are_few() && !low.hold(1));
+            assert!(low.will_hold(2 * PARCEL) && !low.will_hold(2 * PARCEL + 1));
+            low.collect();
+            assert!(!low.hold(1), "the peer has not read it");
+            assert!(low.find(run).is_err(), "the peer may not send in it");
+            assert!(high.find(run).is_ok());
+            high.give_back(run);
+            assert!(!high.hold(2 * PARCEL + 1), "the peer keeps nothing");
+            low.collect();
+            assert!(low.hold(2 * PARCEL) && high.hold(2 * PARCEL));
+        }
+    }
+
+    #[test]
+    fn only_what_was_lent_comes_back() {
+        let [mut low, mut high] = pair(4);
+        low.open(ParcelSet::First);
+        high.open(ParcelSet::First);
+        let [first, second] = [0, 1].map(|number| ParcelRun { number, length: PARCEL });
+        low.lend(first);
+        low.hand_over(second);
+        // A peer that breaks the protocol returns what it owns, and what does not exist.
+        high.returned = !0;
+        high.give_back(ParcelRun { number: 3, length: 1 });
+        low.collect();
+        assert_eq!((low.here, low.lent), (first.bits(), 0));
     }
 
     #[test]

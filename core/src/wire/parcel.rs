@@ -46,7 +46,8 @@ pub(crate) const fn parcels_of(length: usize) -> u32 {
 /// |      8 |    8 | `offset` | place of the part in it, bytes           |
 /// |     16 |    4 | `length` | length of the part, bytes; not 0         |
 /// |     20 |    2 | `number` | the first of the pair's parcels it is in |
-/// |     22 |    2 | `pieces` | pieces that are marked as they come      |
+/// |     22 |    1 | `pieces` | pieces that are marked as they come      |
+/// |     23 |    1 | `lent`   | not 0: the receiver returns the parcels  |
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(C)]
 pub struct ParcelHead {
@@ -60,10 +61,12 @@ pub struct ParcelHead {
     pub number: u16,
     /// Number of pieces that are filled after the packet is sent, each with a mark once it is
     /// complete. Zero means that the whole part was complete before.
-    pub pieces: u16,
+    pub pieces: u8,
+    /// Not zero if the receiver returns the parcels when it has read them. Else it keeps them.
+    pub lent: u8,
 }
 
-golden::structure!(ParcelHead { total, offset, length, number, pieces });
+golden::structure!(ParcelHead { total, offset, length, number, pieces, lent });
 
 // SAFETY: all fields are integers, and there is no padding.
 unsafe impl WirePayload for ParcelHead {}
@@ -129,7 +132,7 @@ mod tests {
     #[test]
     fn a_head_gives_its_numbers_back() {
         let (total, offset, length) = (70_000, 65_536, 4464);
-        let head = ParcelHead { total, offset, length, number: 3, pieces: 2 };
+        let head = ParcelHead { total, offset, length, number: 3, pieces: 2, lent: 1 };
         assert_eq!(ParcelHead::parse(head.pack()), Ok(head));
         assert_eq!(head.piece(), 2240);
     }
@@ -137,7 +140,7 @@ mod tests {
     #[test]
     fn a_part_that_cannot_be_is_refused() {
         let length = RUN_MAX as u32;
-        let good = ParcelHead { total: 70_000, offset: 0, length, number: 0, pieces: 4 };
+        let good = ParcelHead { total: 70_000, offset: 0, length, number: 0, pieces: 4, lent: 0 };
         assert!(ParcelHead::parse(good.pack()).is_ok());
         for bad in [
             ParcelHead { length: 0, ..good },

@@ -8,13 +8,13 @@ use crate::sync::has_fast_strings;
 /// Shortest copy, in bytes, for which the string instruction is worth its start.
 const STRING_LEAST: usize = 2048;
 
-/// Copies `length` bytes from memory of this rank to where a peer reads them next. Any later release
-/// store publishes them.
+/// Copies `length` bytes from memory of this rank to where a peer reads them next. Any later
+/// release store publishes them.
 ///
 /// Plain stores fetch each line from the core that read it, and non-temporal stores take it to
 /// memory. The string instruction of some processors only takes the line over, which is faster than
-/// either. On others the copy is made by `stores`. The same is not true of copies that the peer does
-/// not read: into memory that is in no cache, the string instruction took twice as long.
+/// either. On others the copy is made by `stores`. The same is not true of copies that no peer
+/// reads: into memory that is in no cache, the string instruction took twice as long.
 ///
 /// # Safety
 ///

@@ -1,8 +1,8 @@
 //! Copies for sizes that `memcpy` does not serve well.
 //!
 //! This module has copies that are too short for a call. Its submodules have copies of kilobytes,
-//! copies that bypass the caches, copies into memory that a peer reads next, and what all of them do
-//! about other processes that write the bytes.
+//! copies that bypass the caches, and copies into memory that a peer reads next. They also have
+//! what all of them do about other processes that write the bytes.
 
 mod bulk;
 mod fill;
