@@ -57,13 +57,14 @@ unsafe fn send_short(
     }
 }
 
-/// Sends a message of any length in any communicator of ours, if that needs no wait. Returns false
-/// if it sent nothing.
+/// Sends a message of any length in any communicator of ours, if that needs no wait, or a short one
+/// for lines if the caller `may_wait`. Returns false if it sent nothing.
 #[inline(always)]
 unsafe fn send_at_once(
     front: &Front,
     (base, count, datatype): (Pointer, i64, Handle),
     target: Target,
+    may_wait: bool,
 ) -> bool {
     let Some(part) = whole(&front.types, base, count, datatype) else { return false };
     let Some(comm) = front.comms.find(target.comm) else { return false };
@@ -78,6 +79,9 @@ unsafe fn send_at_once(
         _ => SentShort::No,
     };
     if sent == SentShort::No {
+        if may_wait {
+            return endpoint.send_soon(data, peer, tag);
+        }
         sent = endpoint.send_medium(data, peer, tag);
     }
     if sent == SentShort::ToSleeper {
@@ -211,7 +215,7 @@ macro_rules! sends {
                 unsafe {
                     if matches!(SendForm::$mode, SendForm::Standard)
                         && let Some(front) = state::unlocked()
-                        && send_at_once(front, (buffer, count.into(), datatype), target)
+                        && send_at_once(front, (buffer, count.into(), datatype), target, true)
                     {
                         return 0;
                     }
@@ -262,7 +266,7 @@ macro_rules! sends {
                 unsafe {
                     if matches!(SendForm::$mode, SendForm::Standard)
                         && let Some(front) = state::unlocked()
-                        && send_at_once(front, (buffer, count.into(), datatype), target)
+                        && send_at_once(front, (buffer, count.into(), datatype), target, false)
                     {
                         request.write(RequestTable::done());
                         return 0;

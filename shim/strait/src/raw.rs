@@ -87,6 +87,12 @@ pub trait RawEndpoint: sealed::Sealed {
     #[must_use]
     fn send_medium(&self, data: &[u8], destination: Rank, tag: Tag) -> SentShort;
 
+    /// Sends `data` by [`RawEndpoint::send_medium`], for which it waits a short time while the
+    /// receiver takes packets, as [`Endpoint::send`] does. Wakes the destination if it sleeps.
+    /// Returns whether the message was sent.
+    #[must_use]
+    fn send_soon(&self, data: &[u8], destination: Rank, tag: Tag) -> bool;
+
     /// Receives a message of at most [`LINES_FIRST`] bytes that fits `buffer`, if it is in the next
     /// lines, as [`RawEndpoint::recv_short`] receives shorter messages.
     fn recv_straight(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Option<Status>;
@@ -267,6 +273,10 @@ impl RawEndpoint for Endpoint<'_> {
     #[inline(always)]
     fn send_medium(&self, data: &[u8], destination: Rank, tag: Tag) -> SentShort {
         Endpoint::send_medium(self, data, destination, tag)
+    }
+
+    fn send_soon(&self, data: &[u8], destination: Rank, tag: Tag) -> bool {
+        self.world().send_medium(destination, self.key(tag), data)
     }
 
     #[inline(always)]
