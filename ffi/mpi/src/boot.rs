@@ -85,7 +85,9 @@ fn private_comm() -> Option<(Handle, u32, u32)> {
 
 fn open(mut world: World, private: Handle) {
     // The launcher may have bound each rank to a processor. A bad setting was refused before.
-    let _ = world.recount_processors();
+    let cpus = world.recount_processors();
+    let neighbours = world.nodes().ranks_on(world.node()).count();
+    let is_crowded = cpus.is_ok_and(|cpus| cpus < neighbours);
     world.set_before_sleep(windows::before_sleep);
     let mut level = 0;
     // SAFETY: MPI is initialised, and the result has a place.
@@ -105,6 +107,8 @@ fn open(mut world: World, private: Handle) {
         host_open: Default::default(),
         tests: Default::default(),
         is_host_due: Default::default(),
+        is_crowded,
+        in_vain: Default::default(),
         standing: standing_receive(private).into(),
         private,
         refuses_aliases: Default::default(),

@@ -338,10 +338,15 @@ unsafe extern "C" fn MPI_Test(request: HandlePtr, flag: Ints, status: Pointer) -
     }
 }
 
-/// Lets the host progress in a test that found nothing, as [`Front::poll_host_in_test`] does.
+/// Lets the host progress in a test that found nothing, as [`Front::poll_host_in_test`] does, and
+/// ranks run that have no processor.
 pub(crate) fn turn_host(front: Entered, has_found: bool) {
     if !has_found {
-        front.poll_host_in_test();
+        let yields = front.poll_host_in_test();
+        drop(front);
+        if yields {
+            std::thread::yield_now();
+        }
     }
 }
 

@@ -26,6 +26,13 @@ const TESTS_PER_POLL: u32 = 16 * IN_VAIN;
 /// The count between two that let the host progress although none of its operations is open.
 const TESTS_PER_HOST_POLL: u32 = 4 * TESTS_PER_POLL;
 
+/// Number of tests that find nothing by the longer way, as all probes do, between two that yield
+/// the processor on a crowded node.
+const LONGER_PER_YIELD: u32 = 8;
+
+/// The number between two that let the host progress although none of its operations is open.
+const LONGER_PER_HOST_POLL: u32 = 64;
+
 /// Number of looks from which on a wait is long.
 const LONG: u32 = 2000;
 
@@ -103,10 +110,17 @@ impl Front {
 
     /// Lets the host progress in a test that found nothing, if an operation of its is open, and
     /// seldom otherwise.
-    pub(crate) fn poll_host_in_test(&self) {
-        if self.is_host_due.take() || self.host_open.get() > 0 {
+    ///
+    /// Returns whether the test is to yield the processor. Where the ranks of the node take turns,
+    /// the program may test for a message of a rank that is not running.
+    pub(crate) fn poll_host_in_test(&self) -> bool {
+        let count = self.in_vain.get().wrapping_add(1);
+        self.in_vain.set(count);
+        let is_due = self.is_host_due.take() || count.is_multiple_of(LONGER_PER_HOST_POLL);
+        if is_due || self.host_open.get() > 0 {
             self.poll_host();
         }
+        self.is_crowded && count.is_multiple_of(LONGER_PER_YIELD)
     }
 
     /// Makes progress once, in a loop that waits for `what`.

@@ -25,6 +25,10 @@ pub(crate) struct Front {
     pub(crate) tests: Cell<u32>,
     /// Whether the next test is to let the host progress.
     pub(crate) is_host_due: Cell<bool>,
+    /// Whether this node has fewer processors than ranks.
+    pub(crate) is_crowded: bool,
+    /// Number of tests that found nothing and went the longer way.
+    pub(crate) in_vain: Cell<u32>,
     /// A receive of the host's that is never matched: to ask for its status makes the host
     /// progress.
     pub(crate) standing: Cell<Handle>,

@@ -20,8 +20,9 @@ const LIMIT: u32 = 120;
 const SOURCE: &str = "ffi/mpi/tests";
 
 /// The programs, with the number of ranks.
-const PROGRAMS: [(&str, &str); 15] = [
+const PROGRAMS: [(&str, &str); 16] = [
     ("messages", "2"),
+    ("probes", "2"),
     ("bound", "2"),
     ("types", "2"),
     ("communicators", "3"),

@@ -12,8 +12,8 @@ use super::super::state::{self, Front};
 use super::any_short::{ShortLook, end_any_short};
 use super::array::{Owners, RequestArray};
 use super::{
-    EndedRequest, count_host_end, end, end_done, end_soon, status_at, turn_ours, wait_for,
-    wait_for_other, write_empty,
+    EndedRequest, count_host_end, end, end_done, end_soon, status_at, turn_host, turn_ours,
+    wait_for, wait_for_other, write_empty,
 };
 use crate::abi;
 use crate::front::errors;
@@ -84,7 +84,7 @@ fn turn() {
     if let Some(front) = state::enter() {
         // The call that waits for the operation that fails reports it.
         let _ = front.poll_in_test();
-        front.poll_host_in_test();
+        turn_host(front, false);
     }
 }
 
