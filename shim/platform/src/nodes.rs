@@ -3,6 +3,7 @@
 use core::fmt;
 use core::hash::Hash;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// The number of a process in its job, from 0.
 pub type Rank = u32;
@@ -11,8 +12,9 @@ pub type Rank = u32;
 /// So every rank computes the same numbers, whatever names the launcher uses.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Nodes {
-    /// The node of each rank.
-    of: Box<[u32]>,
+    /// The node of each rank. Copies share it.
+    of: Arc<[u32]>,
+    ranks: u32,
     count: u32,
 }
 
@@ -20,7 +22,7 @@ impl Nodes {
     /// Places `ranks` ranks on one node.
     #[must_use]
     pub fn one(ranks: u32) -> Self {
-        Self { of: (0..ranks).map(|_| 0).collect(), count: ranks.min(1) }
+        Self { of: (0..ranks).map(|_| 0).collect(), ranks, count: ranks.min(1) }
     }
 
     /// Places `ranks` ranks on `nodes` nodes, in consecutive blocks of nearly equal size, the
@@ -33,7 +35,7 @@ impl Nodes {
         let (length, longer) = (ranks / nodes, ranks % nodes);
         let sizes = (0..nodes).map(|node| length + u32::from(node < longer));
         let of = (0..nodes).zip(sizes).flat_map(|(node, size)| (0..size).map(move |_| node));
-        Some(Self { of: of.collect(), count: nodes })
+        Some(Self { of: of.collect(), ranks, count: nodes })
     }
 
     /// Places ranks on nodes by the name of each rank's node, in rank order.
@@ -44,8 +46,8 @@ impl Nodes {
             let next = numbers.len() as u32;
             *numbers.entry(name).or_insert(next)
         };
-        let of = names.into_iter().map(&mut number).collect();
-        Self { of, count: numbers.len() as u32 }
+        let of: Arc<[u32]> = names.into_iter().map(&mut number).collect();
+        Self { ranks: of.len() as u32, of, count: numbers.len() as u32 }
     }
 
     /// Returns the number of nodes.
@@ -57,7 +59,7 @@ impl Nodes {
     /// Returns the number of ranks on all nodes.
     #[must_use]
     pub const fn ranks(&self) -> u32 {
-        self.of.len() as u32
+        self.ranks
     }
 
     /// Returns the node of `rank`, or `None` for a rank that does not exist.
@@ -68,7 +70,7 @@ impl Nodes {
 
     /// Returns the ranks on `node`, in ascending order.
     pub fn ranks_on(&self, node: u32) -> impl Iterator<Item = Rank> {
-        (0..).zip(&self.of).filter(move |(_, of)| **of == node).map(|(rank, _)| rank)
+        (0..).zip(&*self.of).filter(move |(_, of)| **of == node).map(|(rank, _)| rank)
     }
 
     /// Returns the first rank on `node`. It makes the node's segment, and acts for the node where

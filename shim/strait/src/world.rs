@@ -14,7 +14,7 @@ use strait_core::layout::Segment;
 use strait_core::matching::Pattern;
 use strait_core::wire::Key;
 use strait_platform::backoff::{CallTimer, SpinLimits};
-use strait_platform::boot::{InProcess, KeyValueStore};
+use strait_platform::boot::{InProcess, SharedStore};
 use strait_platform::clock::monotonic_ns;
 use strait_platform::cma::Cma;
 use strait_platform::liveness::LivenessWatch;
@@ -70,7 +70,8 @@ pub struct World {
     size: u32,
     node: u32,
     nodes: Nodes,
-    store: RefCell<Box<dyn KeyValueStore>>,
+    /// The job's key-value store, which the network uses, too.
+    store: SharedStore,
     spin: SpinLimits,
     call_timer: Cell<CallTimer>,
     /// Time of the last check in a wait which ranks are alive.
@@ -120,14 +121,15 @@ impl World {
         cpus: usize,
         tuning: Tuning,
     ) -> Result<Self, Error> {
-        Self::new(map, rank, nodes, Box::new(InProcess::new(1)), None, cpus, tuning)
+        let store = SharedStore::new(Box::new(InProcess::new(1)));
+        Self::new(map, rank, nodes, store, None, cpus, tuning)
     }
 
     fn new(
         map: Arc<SegmentMap>,
         rank: Rank,
         nodes: Nodes,
-        store: Box<dyn KeyValueStore>,
+        store: SharedStore,
         mut network: OptionalNetwork,
         cpus: usize,
         tuning: Tuning,
@@ -176,7 +178,7 @@ impl World {
             warnings: RefCell::default(),
             profile_out: None,
             heap,
-            store: RefCell::new(store),
+            store,
             nodes,
             map,
         })

@@ -95,7 +95,7 @@ pub fn host() -> u64 {
     hasher.finish()
 }
 
-/// The numbers that one process gives to processes elsewhere. A number is given once, so nothing
+/// The numbers that one process gives to processes of other universes. A number is given once, so nothing
 /// from a process that has ended can reach another. Memory alone limits how many there are.
 #[derive(Debug)]
 pub struct Directory {
@@ -104,8 +104,6 @@ pub struct Directory {
     host: u64,
     /// First number of a process elsewhere.
     first: Rank,
-    /// Whether processes may be added.
-    open: bool,
     peer_addresses: Mutex<PeerAddresses>,
 }
 
@@ -118,31 +116,11 @@ struct PeerAddresses {
     places: HashMap<PeerAddress, Rank>,
 }
 
-impl PeerAddresses {
-    fn new(all: Vec<PeerAddress>) -> Self {
-        let places = all.iter().map(PeerAddress::without_key).zip(0..).collect();
-        Self { all, places }
-    }
-}
-
 impl Directory {
     /// Creates an empty directory for processes of this segment.
     pub(super) fn beside(segment: &Segment) -> Self {
         let (nonce, first, peer_addresses) = (segment.nonce(), segment.ranks(), Mutex::default());
-        Self { nonce, host: host(), first, open: true, peer_addresses }
-    }
-
-    /// Creates the directory of `own`, a rank of a job. It knows all ranks by their rank, and each
-    /// rank is a universe of its own.
-    pub fn of_job(own: PeerAddress, peer_addresses: Vec<PeerAddress>) -> Self {
-        let PeerAddress { nonce, host, .. } = own;
-        Self {
-            nonce,
-            host,
-            first: 0,
-            open: false,
-            peer_addresses: Mutex::new(PeerAddresses::new(peer_addresses)),
-        }
+        Self { nonce, host: host(), first, peer_addresses }
     }
 
     /// Returns the first number of a process elsewhere.
@@ -154,7 +132,7 @@ impl Directory {
     ///
     /// # Errors
     ///
-    /// [`BootError::NotOfJob`], [`BootError::OtherHost`], [`BootError::NoSuchRank`].
+    /// [`BootError::NoNumber`], [`BootError::OtherHost`], [`BootError::NoSuchRank`].
     pub fn number(&self, peer_address: PeerAddress) -> Result<Rank, BootError> {
         let PeerAddress { nonce, rank, host, address, key } = peer_address;
         if nonce == self.nonce {
@@ -174,8 +152,8 @@ impl Directory {
         let place = u32::try_from(peer_addresses.all.len()).ok();
         // The last numbers mean "any source".
         let number = place.and_then(|place| self.first.checked_add(place));
-        let number = number.filter(|number| self.open && *number <= NUMBER_MAX);
-        let (number, place) = number.zip(place).ok_or(BootError::NotOfJob)?;
+        let number = number.filter(|number| *number <= NUMBER_MAX);
+        let (number, place) = number.zip(place).ok_or(BootError::NoNumber)?;
         peer_addresses.all.push(peer_address);
         peer_addresses.places.insert(peer_address.without_key(), place);
         Ok(number)
@@ -193,7 +171,7 @@ mod tests {
     use super::*;
 
     fn open(host: u64) -> Directory {
-        Directory { nonce: 7, host, first: 2, open: true, peer_addresses: Mutex::default() }
+        Directory { nonce: 7, host, first: 2, peer_addresses: Mutex::default() }
     }
 
     #[test]
@@ -219,20 +197,6 @@ mod tests {
             let number = directory.number(peer_address(u64::MAX - nonce)).unwrap();
             assert_eq!(number, 2 + nonce as u32);
         }
-    }
-
-    #[test]
-    fn ranks_of_a_job_keep_their_ranks_and_no_other_process_is_added() {
-        let peer_address = |rank| PeerAddress {
-            nonce: 7 + u64::from(rank),
-            rank,
-            host: 5,
-            address: None,
-            key: [0; 16],
-        };
-        let directory = Directory::of_job(peer_address(1), (0..4).map(peer_address).collect());
-        let numbers = [0, 1, 2, 3, 4].map(|rank| directory.number(peer_address(rank)).ok());
-        assert_eq!(numbers, [Some(0), None, Some(2), Some(3), None]);
     }
 
     #[test]

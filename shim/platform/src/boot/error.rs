@@ -124,8 +124,8 @@ pub enum BootError {
         /// Time that this process waited, in seconds.
         seconds: u64,
     },
-    /// A process that is not of this job called, or no number is left for it.
-    NotOfJob,
+    /// No number is left for a further process of another universe.
+    NoNumber,
     /// A process of another universe is on another host, and its device reaches only its own host.
     OtherHost,
     /// A universe has no such rank.
@@ -239,7 +239,9 @@ impl fmt::Display for BootError {
                  `fuser {0}` names it, and it has to be continued or ended",
                 path.display()
             ),
-            Self::NotOfJob => f.write_str("the process is not a rank of this job"),
+            Self::NoNumber => {
+                f.write_str("this process has no number left for a process of another universe")
+            }
             Self::OtherHost => f.write_str(
                 "a process is on another host, and its software device reaches only its own host: \
                  STRAIT_HCA=verbs on both hosts uses RDMA devices",

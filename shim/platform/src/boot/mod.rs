@@ -55,8 +55,7 @@ pub use outcome::{JobOutcome, RankExit};
 pub use pmi::mapping::MappingError;
 pub use share::{peer_process, share};
 pub use start::{JobStart, Launcher};
-pub use store::InProcess;
-pub use store::{KeyValueStore, StoreError};
+pub use store::{InProcess, KeyValueStore, SharedStore, StoreError};
 pub(crate) use universe::UNIVERSE_FILE;
 pub use universe::{HEAP_BYTES, Universe};
 

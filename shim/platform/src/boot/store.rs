@@ -3,7 +3,7 @@
 
 use core::fmt;
 use std::collections::HashMap;
-use std::sync::{Arc, Barrier, Mutex, PoisonError};
+use std::sync::{Arc, Barrier, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use rustix::io::Errno;
 
@@ -44,16 +44,52 @@ pub trait KeyValueStore: fmt::Debug + Send {
 
     /// Tells the launcher to end the job with `code`. It ignores errors and waits for no answer.
     fn abort(&mut self, code: i32);
+
+    /// Returns whether any thread may call [`KeyValueStore::get`] until
+    /// [`KeyValueStore::finalize`], and gets an answer without the help of other ranks.
+    ///
+    /// If so, a rank reads the address of a peer on another node when it first connects to the
+    /// peer. Otherwise it reads the addresses of all ranks at the start, and keeps them.
+    fn serves_until_finalize(&self) -> bool {
+        false
+    }
+}
+
+/// A job's store, which a rank's world and its network share.
+#[derive(Clone, Debug)]
+pub struct SharedStore {
+    shared: Arc<Mutex<Box<dyn KeyValueStore>>>,
+}
+
+impl SharedStore {
+    /// Shares `store`.
+    pub fn new(store: Box<dyn KeyValueStore>) -> Self {
+        Self { shared: Arc::new(Mutex::new(store)) }
+    }
+
+    /// Returns the store, and waits while another user of the rank has it.
+    pub fn lock(&self) -> MutexGuard<'_, Box<dyn KeyValueStore>> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the store, or `None` while another user of the rank has it.
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, Box<dyn KeyValueStore>>> {
+        match self.shared.try_lock() {
+            Ok(store) => Some(store),
+            Err(TryLockError::Poisoned(store)) => Some(store.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
 }
 
 /// The store of a job inside one process.
 #[derive(Clone, Debug)]
 pub struct InProcess {
-    shared: Arc<SharedStore>,
+    shared: Arc<StoreValues>,
 }
 
 #[derive(Debug)]
-struct SharedStore {
+struct StoreValues {
     values: Mutex<HashMap<String, Vec<u8>>>,
     barrier: Barrier,
 }
@@ -62,7 +98,7 @@ impl InProcess {
     /// Creates the store of `ranks` ranks, each of which gets a clone.
     pub fn new(ranks: u32) -> Self {
         let barrier = Barrier::new(ranks as usize);
-        Self { shared: Arc::new(SharedStore { values: Mutex::default(), barrier }) }
+        Self { shared: Arc::new(StoreValues { values: Mutex::default(), barrier }) }
     }
 }
 
@@ -88,6 +124,10 @@ impl KeyValueStore for InProcess {
     }
 
     fn abort(&mut self, _: i32) {}
+
+    fn serves_until_finalize(&self) -> bool {
+        true
+    }
 }
 
 /// The reason why the key-value store failed.

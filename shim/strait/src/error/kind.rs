@@ -100,7 +100,7 @@ const fn of_boot(error: &BootError) -> ErrorKind {
 const fn of_network(error: &NetworkError) -> ErrorKind {
     match error {
         NetworkError::Share(error) => of_boot(error),
-        NetworkError::Store(_) => ErrorKind::Launch,
+        NetworkError::Store(_) | NetworkError::NoAddress { .. } => ErrorKind::Launch,
         NetworkError::Listener(_) | NetworkError::Socket(_) | NetworkError::Memory(_) => {
             ErrorKind::Resources
         }

@@ -59,6 +59,13 @@ pub enum NetworkError {
         /// The rank.
         peer: Rank,
     },
+    /// The address of a rank on another node could not be read in the job's key-value store.
+    NoAddress {
+        /// The rank.
+        peer: Rank,
+        /// The cause.
+        error: StoreError,
+    },
 }
 
 impl fmt::Display for NetworkError {
@@ -70,7 +77,11 @@ impl fmt::Display for NetworkError {
             Self::Store(error) => return write!(f, "the job did not start: {error}"),
             _ => {}
         }
-        if !matches!(self, Self::NoLink { .. } | Self::AnotherBuffer { .. }) {
+        let is_of_one_peer = matches!(
+            self,
+            Self::NoLink { .. } | Self::AnotherBuffer { .. } | Self::NoAddress { .. }
+        );
+        if !is_of_one_peer {
             f.write_str("no network between the nodes of the job: ")?;
         }
         match self {
@@ -122,6 +133,9 @@ impl fmt::Display for NetworkError {
             Self::Address { peer } => {
                 write!(f, "rank {peer} published no address: all ranks need the same STRAIT_HCA")
             }
+            Self::NoAddress { peer, error } => {
+                write!(f, "no link to rank {peer}, whose address could not be read: {error}")
+            }
         }
     }
 }
@@ -138,7 +152,7 @@ impl core::error::Error for NetworkError {
             Self::Device(error) => error.source(),
             Self::Link(error) => error.source(),
             Self::NoLink { error, .. } => error.source(),
-            Self::Store(error) => error.source(),
+            Self::Store(error) | Self::NoAddress { error, .. } => error.source(),
             Self::None | Self::Address { .. } | Self::AnotherBuffer { .. } => None,
         }
     }

@@ -29,7 +29,7 @@ pub(super) struct Call {
 
 /// The reason for a call.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum CallReason {
+pub(super) enum CallReason {
     /// This rank sends a message to the peer, or waits for one.
     Message,
     /// This rank waits for the peer without a message.
@@ -59,9 +59,7 @@ impl<H: Hca> Network<H> {
 
     /// Returns the peers with which no message was exchanged in either direction.
     pub(crate) fn unmet(&self) -> Vec<Rank> {
-        let all = (self.others.directory.first()..).zip(&self.others.known);
-        let unmet = all.filter(|(_, other)| other.may_call());
-        unmet.map(|(rank, _)| rank).collect()
+        self.others.unmet()
     }
 
     /// Returns whether a link has advanced since the last query. That counts as progress, because a
@@ -80,21 +78,17 @@ impl<H: Hca> Network<H> {
     #[cold]
     pub(crate) fn take_refusal(&mut self) -> Option<NetworkError> {
         let refusal = self.others.refusal.take()?;
-        for other in &mut self.others.known {
-            if matches!(other, RemotePeer::Refused) {
-                *other = RemotePeer::Gone;
-            }
-        }
+        self.others.end_refused();
         Some(refusal)
     }
 
     /// Calls `rank`, if that is a remote peer without a link, for a message to it or from it.
     pub(crate) fn call(&mut self, rank: Rank) {
-        match self.others.get_mut(rank) {
-            Some(RemotePeer::Named) => self.place_call(rank, CallReason::Message),
+        match self.others.state(rank) {
+            RemotePeer::Named => self.place_call(rank, CallReason::Message),
             // There will be no message, whether the peer has left or died.
-            Some(RemotePeer::Silent { .. }) => self.forget(rank),
-            Some(RemotePeer::Linked(_)) => {
+            RemotePeer::Silent { .. } => self.forget(rank),
+            RemotePeer::Linked => {
                 // A refusal of a call in progress ends the message, too.
                 let its = self.others.outgoing.iter_mut().filter(|call| call.rank == rank);
                 its.for_each(|call| call.reason = CallReason::Message);
@@ -121,10 +115,12 @@ impl<H: Hca> Network<H> {
         if self.others.deaths_are_told {
             return;
         }
-        match self.others.get_mut(rank) {
-            Some(RemotePeer::Named) => self.place_call(rank, CallReason::Watch),
-            Some(RemotePeer::Silent { watches }) if *watches < WATCHES => *watches += 1,
-            Some(RemotePeer::Silent { .. }) => self.forget(rank),
+        match self.others.state(rank) {
+            RemotePeer::Named => self.place_call(rank, CallReason::Watch),
+            RemotePeer::Silent { watches } if watches < WATCHES => {
+                self.others.set(rank, RemotePeer::Silent { watches: watches + 1 });
+            }
+            RemotePeer::Silent { .. } => self.forget(rank),
             _ => {}
         }
     }
@@ -132,14 +128,28 @@ impl<H: Hca> Network<H> {
     #[cold]
     #[inline(never)]
     fn place_call(&mut self, rank: Rank, reason: CallReason) {
+        let to = match self.others.addresses.peer_address(rank) {
+            Ok(Some(to)) => to,
+            Ok(None) => return self.others.call_later(rank, reason),
+            Err(error) => return self.others.refuse(rank, error),
+        };
         let Some(address) = self.open_end(rank) else { return };
         let others = &mut self.others;
-        if let Some(to) = others.directory.peer_address(rank) {
-            let mut call = OutgoingConnection::new(&others.listener.own(), to, &address);
-            // The call starts at once. The next poll meets an error again.
-            let _ = call.poll(&others.listener);
-            others.outgoing.push(Call { rank, reason, connection: call });
-            others.nearer = true;
+        let mut call = OutgoingConnection::new(&others.listener.own(), to, &address);
+        // The call starts at once. The next poll meets an error again.
+        let _ = call.poll(&others.listener);
+        others.outgoing.push(Call { rank, reason, connection: call });
+        others.nearer = true;
+    }
+
+    /// Calls the peers whose addresses could not be read before.
+    #[cold]
+    #[inline(never)]
+    fn call_waiting(&mut self) {
+        for (rank, reason) in core::mem::take(&mut self.others.waiting) {
+            if self.others.state(rank) == RemotePeer::Named {
+                self.place_call(rank, reason);
+            }
         }
     }
 
@@ -150,6 +160,9 @@ impl<H: Hca> Network<H> {
         others.looks = others.looks.wrapping_add(1);
         if !others.outgoing.is_empty() || !others.accepted.is_empty() {
             self.converse();
+        }
+        if !self.others.waiting.is_empty() {
+            self.call_waiting();
         }
         if self.others.looks.is_multiple_of(POLLS_PER_LISTEN) && self.others.expects_calls() {
             self.poll_listener();
@@ -169,7 +182,8 @@ impl<H: Hca> Network<H> {
 
     /// Returns whether all further data of the calls in progress make an event of the listener.
     pub(super) fn has_rung(&self) -> bool {
-        self.others.outgoing.iter().all(|call| call.connection.has_said_all())
+        let calls = &self.others.outgoing;
+        self.others.waiting.is_empty() && calls.iter().all(|call| call.connection.has_said_all())
     }
 
     #[cold]
@@ -187,7 +201,7 @@ impl<H: Hca> Network<H> {
     /// the call is finished.
     fn goes_on(&mut self, call: &mut Call) -> bool {
         let Call { rank, reason, ref mut connection } = *call;
-        if self.line_mut(rank).is_none() {
+        if self.lines.get(rank).is_none() {
             return false;
         }
         match connection.poll(&self.others.listener) {
@@ -232,13 +246,15 @@ impl<H: Hca> Network<H> {
 
     /// Answers a connection request. A caller that cannot be served gets no answer.
     fn welcome(&mut self, hello: ConnectRequest) {
-        let Ok(rank) = self.others.directory.number(hello.from) else { return };
+        let Some(rank) = self.others.addresses.number(hello.from) else { return };
         self.others.meet(rank);
         if self.others.may_call(rank) {
             self.open_end(rank);
         }
-        if let Some(RemotePeer::Linked(address)) = self.others.get_mut(rank) {
-            let address = *address;
+        if self.others.state(rank) == RemotePeer::Linked
+            && let Some(line) = self.lines.get(rank)
+        {
+            let address = line.address;
             self.show(rank, hello.address);
             self.others.accepted.push((rank, hello.answer(&address)));
         }
@@ -247,18 +263,16 @@ impl<H: Hca> Network<H> {
     /// Opens this side's end of a link, with memory of its own, and returns its address. Returns
     /// `None` on failure, and the next call reports the reason.
     fn open_end(&mut self, rank: Rank) -> Option<LinkAddress> {
-        self.others.linked.push(rank);
         match self.open_line(rank) {
             Ok(address) => {
-                self.others.set(rank, RemotePeer::Linked(address));
+                self.others.linked.push(rank);
+                self.others.set(rank, RemotePeer::Linked);
                 Some(address)
             }
             Err(error) => {
-                self.others.set(rank, RemotePeer::Refused);
                 let (bytes, error) = (stride(&self.others.config), Box::new(error));
                 let limit = getrlimit(Resource::Memlock).current;
-                let refusal = NetworkError::NoLink { peer: rank, bytes, limit, error };
-                self.others.refusal.get_or_insert(refusal);
+                self.others.refuse(rank, NetworkError::NoLink { peer: rank, bytes, limit, error });
                 None
             }
         }
@@ -266,7 +280,7 @@ impl<H: Hca> Network<H> {
 
     /// Takes in the address of the peer's end, and begins to connect this side's end to it.
     fn show(&mut self, rank: Rank, address: LinkAddress) {
-        if let Some(line) = self.lines.get_mut(rank as usize).and_then(Option::as_mut)
+        if let Some(line) = self.lines.get_mut(rank)
             && matches!(line.state, LinkState::Opened)
         {
             line.state = LinkState::Waiting(address);
@@ -278,14 +292,13 @@ impl<H: Hca> Network<H> {
 
     /// Records that the peer's end is connected to this end, or waits for it.
     fn expect(&mut self, rank: Rank) {
-        if let Some(line) = self.lines.get_mut(rank as usize).and_then(Option::as_mut) {
+        if let Some(line) = self.lines.get_mut(rank) {
             self.others.nearer |= !core::mem::replace(&mut line.expected, true);
         }
     }
 
     fn is_ready(&mut self, rank: Rank) -> bool {
-        let line = self.lines.get_mut(rank as usize).and_then(Option::as_mut);
-        let Some(line) = line else { return false };
+        let Some(line) = self.lines.get_mut(rank) else { return false };
         matches!(line.connect(&mut self.device), Ok(Readiness::Ready))
     }
 

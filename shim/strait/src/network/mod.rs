@@ -8,6 +8,7 @@
 //!
 //! Only [`resources`] knows the kind of the device.
 
+mod address_book;
 mod am_handlers;
 mod calls;
 mod config;
@@ -18,6 +19,7 @@ mod listener;
 mod mailboxes;
 mod memory_events;
 mod owners;
+mod peer_table;
 mod remote_peers;
 pub(crate) mod resources;
 mod transfers;
@@ -49,6 +51,7 @@ use strait_platform::segment::Mapping;
 use crate::NetworkError;
 use mailboxes::MailboxTable;
 use owners::{ConnectionOwner, ConnectionOwners};
+use peer_table::PeerTable;
 use window_tables::{AmHandlers, NameTable};
 
 /// Largest number of completions that one poll of the device returns.
@@ -57,8 +60,8 @@ const COMPLETIONS: usize = 32;
 /// The links and lanes of one rank to ranks on other nodes.
 #[derive(Debug)]
 pub(crate) struct Network<H: Hca> {
-    /// The links, by rank.
-    lines: Vec<Option<PeerLink>>,
+    /// The links, by peer.
+    lines: PeerTable<Box<PeerLink>>,
     /// The lanes of windows.
     lanes: NameTable<Lane>,
     handlers: AmHandlers,
@@ -91,6 +94,8 @@ struct Loan {
 #[derive(Debug)]
 struct PeerLink {
     link: Link,
+    /// The address of this side's end.
+    address: LinkAddress,
     state: LinkState,
     /// The peer's end is connected to this end, or waits for it.
     expected: bool,
@@ -111,7 +116,7 @@ impl<H: Hca> Network<H> {
     /// Creates a network without links.
     pub(crate) fn new(device: H, others: RemotePeers) -> Self {
         Self {
-            lines: Vec::new(),
+            lines: PeerTable::default(),
             lanes: NameTable::default(),
             handlers: AmHandlers::default(),
             transfers: NameTable::default(),
@@ -150,9 +155,8 @@ impl<H: Hca> Network<H> {
         self.owners.set(connection, ConnectionOwner::Line(peer));
         self.loans.push(Loan { connection, region, _memory: memory });
         self.made += 1;
-        let place = peer as usize;
-        self.lines.resize_with(self.lines.len().max(place + 1), || None);
-        self.lines[place] = Some(PeerLink { link, state: LinkState::Opened, expected: false });
+        let line = PeerLink { link, address, state: LinkState::Opened, expected: false };
+        self.lines.set(peer, Box::new(line));
         Ok(address)
     }
 
@@ -166,7 +170,7 @@ impl<H: Hca> Network<H> {
             for completion in &completions[..count] {
                 match self.owners.of(completion.connection) {
                     Some(ConnectionOwner::Line(peer)) => {
-                        if let Some(line) = &mut self.lines[peer as usize] {
+                        if let Some(line) = self.lines.get_mut(peer) {
                             line.link.handle(completion);
                         }
                     }
@@ -204,7 +208,7 @@ impl<H: Hca> Network<H> {
     /// Returns true when all put data have reached the memory of their destination, or never will.
     pub(crate) fn drain(&mut self) -> bool {
         let device = &mut self.device;
-        let lines = self.lines.iter_mut().flatten();
+        let lines = self.lines.values_mut();
         let busy =
             lines.filter_map(|line| (!line.link.drain(device).unwrap_or(true)).then_some(()));
         busy.count() == 0 && self.mailboxes.is_drained()
@@ -212,7 +216,7 @@ impl<H: Hca> Network<H> {
 
     /// Sends a request to the device of every peer, so that links to dead peers break.
     pub(crate) fn probe(&mut self) {
-        for line in self.lines.iter_mut().flatten() {
+        for line in self.lines.values_mut() {
             if matches!(line.state, LinkState::Ready) {
                 // The next get reports a link that broke.
                 let _ = line.link.probe(&mut self.device);
@@ -263,7 +267,7 @@ impl<H: Hca> Network<H> {
     /// yet, and has to be polled again soon.
     fn ask(&mut self) -> bool {
         let device = &mut self.device;
-        let open = self.lines.iter_mut().flatten().filter_map(|line| {
+        let open = self.lines.values_mut().filter_map(|line| {
             let is_open = match line.state {
                 // A link that breaks reports it in the check that follows.
                 LinkState::Ready => line.link.ask(device) == Ok(WakeupSource::Open),
@@ -289,17 +293,13 @@ impl<H: Hca> Network<H> {
 
     /// Ends all links. The device accesses no user memory from now on.
     pub(crate) fn close_all(&mut self) {
-        (0..self.lines.len()).for_each(|peer| self.close(peer as Rank));
-    }
-
-    /// Returns the link to `peer`, if there is one.
-    fn line_mut(&mut self, peer: Rank) -> Option<&mut PeerLink> {
-        self.lines.get_mut(peer as usize)?.as_mut()
+        let peers: Vec<_> = self.lines.iter().map(|(peer, _)| peer).collect();
+        peers.into_iter().for_each(|peer| self.close(peer));
     }
 
     /// Returns the link to `peer`, if it is ready, with the device.
     fn line(&mut self, peer: Rank) -> Result<Option<(&mut PeerLink, &mut H)>, Broken> {
-        let Some(line) = self.lines.get_mut(peer as usize).and_then(Option::as_mut) else {
+        let Some(line) = self.lines.get_mut(peer) else {
             return if self.others.is_unmet(peer) {
                 Ok(None)
             } else {
@@ -332,7 +332,9 @@ impl PeerLink {
 
 impl<H: Hca> Channel for Network<H> {
     unsafe fn put(&mut self, peer: u32, from: &[Part]) -> Result<ChannelProgress, Broken> {
-        self.call(peer);
+        if !self.lines.get(peer).is_some_and(|line| matches!(line.state, LinkState::Ready)) {
+            self.call(peer);
+        }
         let Some((PeerLink { link, .. }, device)) = self.line(peer)? else { return Ok(NOT_YET) };
         // SAFETY: the caller guarantees the contract of `put`, which is also the contract of the
         // link.
@@ -366,12 +368,11 @@ impl<H: Hca> Channel for Network<H> {
     }
 
     fn is_done(&self, peer: u32, number: u64) -> bool {
-        let line = self.lines.get(peer as usize).and_then(Option::as_ref);
-        line.is_some_and(|line| line.link.is_done(number))
+        self.lines.get(peer).is_some_and(|line| line.link.is_done(number))
     }
 
     fn is_linked(&self, peer: u32) -> bool {
-        self.lines.get(peer as usize).is_some_and(Option::is_some)
+        self.lines.get(peer).is_some()
     }
 
     fn now(&self) -> u64 {
@@ -388,7 +389,7 @@ impl<H: Hca> Channel for Network<H> {
 impl<H: Hca> Network<H> {
     /// Ends a link. It accesses no user memory from now on.
     fn end_line(&mut self, peer: Rank) {
-        let Some(line) = self.lines.get_mut(peer as usize).and_then(Option::take) else { return };
+        let Some(line) = self.lines.take(peer) else { return };
         if line.link.is_at_rest() {
             self.owners.set(line.link.connection(), ConnectionOwner::Parted);
             self.parted.push(line.link);

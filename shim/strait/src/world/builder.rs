@@ -4,7 +4,7 @@ use strait_core::engine::Tuning;
 use strait_core::layout::SegmentConfig;
 use strait_core::ring::Design;
 use strait_hca::DeviceChoice;
-use strait_platform::boot::{self, BootError, KeyValueStore};
+use strait_platform::boot::{self, BootError, KeyValueStore, SharedStore};
 use strait_platform::record::RecordPlace;
 use strait_platform::{Nodes, Rank, liveness};
 
@@ -200,12 +200,12 @@ impl WorldBuilder {
     ) -> Result<World, Error> {
         let Self { tuning, device, ring, progress, .. } = self.under_environment()?;
         let cpus = env::cpus()?;
-        let boot::Membership { rank, nodes, map, mut store, deaths_are_told } = join()?;
-        let (kind, lent) = ((device, ring), store.as_mut());
+        let boot::Membership { rank, nodes, map, store, deaths_are_told } = join()?;
+        let (kind, store) = ((device, ring), SharedStore::new(store));
         let record = RecordPlace::of(&map, rank);
         let is_dead = |rank| liveness::is_dead(&map.rank_block(rank).liveness);
         let network =
-            networks::of_process(kind, rank, &nodes, lent, record, deaths_are_told, is_dead)?;
+            networks::of_process(kind, rank, &nodes, &store, record, deaths_are_told, is_dead)?;
         let mut world =
             World::new(std::sync::Arc::new(map), rank, nodes, store, network, cpus, tuning)?;
         if rank == 0 {

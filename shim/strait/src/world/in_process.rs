@@ -5,7 +5,7 @@ use std::thread;
 
 use strait_core::engine::Tuning;
 use strait_core::layout::{SegmentConfig, SegmentPlan};
-use strait_platform::boot::{self, InProcess};
+use strait_platform::boot::{self, InProcess, SharedStore};
 use strait_platform::segment::{SegmentError, SegmentMap};
 use strait_platform::{Nodes, liveness, topology};
 
@@ -98,14 +98,15 @@ impl World {
             .map(|node| SegmentMap::create_on(config, nonce, nodes, node).map(Arc::new))
             .collect::<Result<Vec<_>, _>>()?;
         let cpus = topology::allowed_cpu_count();
-        let mut store = InProcess::new(config.ranks);
-        let networks = networks::in_process(kind, nodes, &mut store)?;
+        let store = InProcess::new(config.ranks);
+        let share = |_| SharedStore::new(Box::new(store.clone()));
+        let stores: Vec<_> = (0..config.ranks).map(share).collect();
+        let networks = networks::in_process(kind, nodes, &stores)?;
         (0..config.ranks)
-            .zip(networks)
-            .map(|(rank, network)| {
+            .zip(networks.into_iter().zip(stores))
+            .map(|(rank, (network, store))| {
                 let map = &maps[nodes.node_of(rank).unwrap_or(0) as usize];
                 liveness::attach_self(&map.rank_block(rank).liveness);
-                let store = Box::new(store.clone());
                 Self::new(Arc::clone(map), rank, nodes.clone(), store, network, cpus, tuning)
             })
             .collect()

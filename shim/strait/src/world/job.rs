@@ -111,7 +111,7 @@ impl World {
         name: &str,
         make: impl FnOnce() -> io::Result<OwnedFd>,
     ) -> Result<OwnedFd, Error> {
-        let mut store = self.store.borrow_mut();
+        let mut store = self.store.lock();
         let is_dead = |rank| liveness::is_dead(&self.map.rank_block(rank).liveness);
         Ok(boot::share(store.as_mut(), name, (self.rank, self.size), is_dead, make)?)
     }
@@ -131,7 +131,7 @@ impl World {
     /// MPI-4.1 §9.3, `MPI_ABORT`.
     pub fn abort(&self, code: i32) -> ! {
         self.end(Life::Dead);
-        self.store.borrow_mut().abort(code);
+        self.store.lock().abort(code);
         std::process::exit(code)
     }
 }

@@ -47,7 +47,7 @@ impl World {
             meeting.leave(self);
         }
         self.end(Life::Finished);
-        let finalized = self.store.borrow_mut().finalize();
+        let finalized = self.store.lock().finalize();
         flushed.and(left)?;
         written?;
         Ok(finalized.map_err(BootError::Store)?)

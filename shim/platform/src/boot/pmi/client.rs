@@ -303,6 +303,10 @@ impl KeyValueStore for Client {
     fn abort(&mut self, code: i32) {
         let _ = self.say("abort", &format!(" exitcode={code}"));
     }
+
+    fn serves_until_finalize(&self) -> bool {
+        true
+    }
 }
 
 /// Returns the value in the launcher's answer, or `None` when it has none.

@@ -104,3 +104,25 @@ fn a_rank_that_waits_for_a_message_takes_one_refusal_for_the_end() {
     until_refused(&zero);
     assert!(matches!(gone(&zero), Some(Gone::Failed(_))));
 }
+
+#[test]
+fn a_peer_is_called_once_its_address_can_be_read() {
+    let nodes = Nodes::named([0, 1]);
+    let kind = (DeviceChoice::Soft(SoftMode::Inline), Design::ZeroCopy);
+    let worlds =
+        World::in_process_by(kind, Tuning::default(), SegmentConfig::new(2), &nodes).unwrap();
+    let is_called = || worlds[0].with_network(|network| network.is_linked(1)).unwrap();
+    let held = worlds[0].store.lock();
+    worlds[0].await_from(1);
+    worlds[0].progress().unwrap();
+    assert!(!is_called(), "another call of this rank has the store");
+    drop(held);
+    worlds[0].progress().unwrap();
+    assert!(is_called());
+    // Each rank waits for the other when it leaves.
+    std::thread::scope(|scope| {
+        worlds.into_iter().for_each(|world| {
+            scope.spawn(|| world.finalize().unwrap());
+        });
+    });
+}
