@@ -1,5 +1,8 @@
 //! Dynamic windows: attached and detached memory of either kind, on a node and between nodes.
 
+use core::ptr::NonNull;
+use std::io::IoSlice;
+
 use fastrand::Rng;
 use strait::boot::SegmentConfig;
 use strait::raw::RawWindow as _;
@@ -131,26 +134,34 @@ fn an_old_displacement_is_not_taken_for_a_new_one() {
     }
 }
 
-/// Each rank attaches the pieces of one buffer, between them some gaps. On a node, an access
-/// reaches over neighbouring pieces, but over no gap. From another node, it reaches one piece.
+/// Number of pieces of the buffer that each rank attaches, and numbers in each piece.
+const PIECES: usize = 300;
+const WORDS: usize = 16;
+
+/// Attaches most pieces of a buffer, in random order and equally at all ranks. Returns for each
+/// piece whether it is a gap.
+fn attach_pieces(window: &Window<'_>, rng: &mut Rng, base: NonNull<u8>) -> Vec<bool> {
+    let gaps: Vec<_> = (0..PIECES).map(|_| rng.u8(..8) == 0).collect();
+    let mut order: Vec<_> = (0..PIECES).filter(|piece| !gaps[*piece]).collect();
+    rng.shuffle(&mut order);
+    for piece in order {
+        // SAFETY: the piece lies in the buffer, which outlives the window.
+        unsafe { window.attach_over(base.add(piece * WORDS * 8), WORDS * 8) }.unwrap();
+    }
+    gaps
+}
+
+/// Each rank attaches the pieces of one buffer, between them some gaps. An access reaches over
+/// neighbouring pieces, but over no gap.
 #[test]
 fn accesses_span_neighbouring_attachments_but_no_gap() {
-    const PIECES: usize = 300;
-    const WORDS: usize = 16;
     for nodes in [1, 2] {
-        threads_on(SegmentConfig::new(2), &Nodes::blocks(2, nodes).unwrap(), move |world| {
+        threads_on(SegmentConfig::new(2), &Nodes::blocks(2, nodes).unwrap(), |world| {
             let window = window(&world);
             let mut rng = Rng::with_seed(0x5eed);
             let mut memory: Vec<u64> = (0..PIECES * WORDS).map(|at| at as u64).collect();
-            let base = core::ptr::NonNull::from(&mut memory[..]).cast::<u8>();
-            // Both ranks draw the same gaps and orders.
-            let gaps: Vec<_> = (0..PIECES).map(|_| rng.u8(..8) == 0).collect();
-            let mut order: Vec<_> = (0..PIECES).filter(|piece| !gaps[*piece]).collect();
-            rng.shuffle(&mut order);
-            for piece in order {
-                // SAFETY: the piece lies in the memory, which outlives the window.
-                unsafe { window.attach_over(base.add(piece * WORDS * 8), WORDS * 8) }.unwrap();
-            }
+            let base = NonNull::from(&mut memory[..]).cast::<u8>();
+            let gaps = attach_pieces(&window, &mut rng, base);
             let other = 1 - world.rank();
             let start = tell(&world, base.addr().get())[other as usize];
             for _ in 0..400 {
@@ -160,8 +171,7 @@ fn accesses_span_neighbouring_attachments_but_no_gap() {
                 let mut found = vec![u64::MAX; length];
                 let got = window.get(&mut found, other, start + from * 8);
                 let mut pieces = from / WORDS..=(from + length - 1) / WORDS;
-                let is_one = pieces.clone().count() == 1;
-                if pieces.any(|piece| gaps[piece]) || (nodes == 2 && !is_one) {
+                if pieces.any(|piece| gaps[piece]) {
                     assert_stale(got, other);
                 } else {
                     got.unwrap();
@@ -169,6 +179,117 @@ fn accesses_span_neighbouring_attachments_but_no_gap() {
                 }
             }
             window.free().unwrap();
+        });
+    }
+}
+
+/// Random operations of all kinds over pieces without gaps have the effect that they have on one
+/// attachment.
+#[test]
+fn all_operations_span_attachments() {
+    for (nodes, seed) in [(1, 1), (2, 2), (2, 3)] {
+        threads_on(SegmentConfig::new(2), &Nodes::blocks(2, nodes).unwrap(), move |world| {
+            let window = window(&world);
+            let mut rng = Rng::with_seed(seed);
+            let mut memory = vec![0_u64; PIECES * WORDS];
+            let base = NonNull::from(&mut memory[..]).cast::<u8>();
+            let mut model = vec![0_u64; PIECES * WORDS];
+            let gaps = attach_pieces(&window, &mut rng, base);
+            let other = 1 - world.rank();
+            let start = tell(&world, base.addr().get())[other as usize];
+            for step in 0..600_u64 {
+                let from = rng.usize(..PIECES * WORDS);
+                let length = rng.usize(1..=5 * WORDS).min(PIECES * WORDS - from);
+                if (from / WORDS..=(from + length - 1) / WORDS).any(|piece| gaps[piece]) {
+                    continue;
+                }
+                let (at, before) = (start + from * 8, model[from..from + length].to_vec());
+                let data: Vec<u64> = (0..length as u64).map(|word| step << 32 | word).collect();
+                match rng.u8(..6) {
+                    0 => window.put(&data, other, at).unwrap(),
+                    1 => world.endpoint().scope(|scope| {
+                        scope.rput(&window, &data, other, at).unwrap().wait().unwrap();
+                    }),
+                    2 => {
+                        let bytes: Vec<_> =
+                            data.iter().flat_map(|word| word.to_ne_bytes()).collect();
+                        let parts = bytes.split_at(length / 2 * 8 + 4);
+                        let parts = [IoSlice::new(parts.0), IoSlice::new(parts.1)];
+                        let shape = Shape::Contiguous { length: length * 8 };
+                        window.put_vectored(&parts, other, at, shape).unwrap();
+                    }
+                    3 => window.accumulate(&data, other, at, Op::Replace).unwrap(),
+                    4 => {
+                        let mut found = vec![0; length];
+                        let replace = Op::Replace;
+                        window.get_accumulate(&data, &mut found, other, at, replace).unwrap();
+                        assert_eq!(found, before);
+                    }
+                    _ => {
+                        let mut found = vec![0; length];
+                        window.flush(other).unwrap();
+                        world.endpoint().scope(|scope| {
+                            scope.rget(&window, &mut found, other, at).unwrap().wait().unwrap();
+                        });
+                        assert_eq!(found, before);
+                        continue;
+                    }
+                }
+                model[from..from + length].copy_from_slice(&data);
+                window.flush(other).unwrap();
+            }
+            window.fence(Assert::NONE).unwrap();
+            window.free().unwrap();
+            // Both ranks made the same changes.
+            assert_eq!(memory, model);
+        });
+    }
+}
+
+/// An accumulate over two attachments and one on the second of them exclude each other.
+#[test]
+fn accumulates_over_attachments_take_the_locks_of_each() {
+    const PIECE: usize = 3 * 16 * 1024;
+    const TIMES: u64 = 60_000;
+    for nodes in [1, 2] {
+        threads_on(SegmentConfig::new(2), &Nodes::blocks(2, nodes).unwrap(), move |world| {
+            let window = window(&world);
+            let mut memory = vec![0_u64; 2 * PIECE / 8];
+            let base = NonNull::from(&mut memory[..]).cast::<u8>();
+            for piece in [0, PIECE] {
+                // SAFETY: the piece lies in the memory, which outlives the window.
+                unsafe { window.attach_over(base.add(piece), PIECE) }.unwrap();
+            }
+            let second = tell(&world, base.addr().get() + PIECE)[0];
+            let times = if nodes == 1 { TIMES } else { TIMES / 200 };
+            for _ in 0..times {
+                let (numbers, at) = if world.rank() == 0 { (2, second - 8) } else { (1, second) };
+                window.accumulate(&[1_u64; 2][..numbers], 0, at, Op::Sum).unwrap();
+            }
+            // A number that lies in two attachments would be under two locks.
+            let mut cut = [0_u64; 3];
+            let base = NonNull::from(&mut cut[..]).cast::<u8>();
+            for piece in [0, 12] {
+                // SAFETY: the piece lies in the memory, which outlives the window.
+                unsafe { window.attach_over(base.add(piece), 12) }.unwrap();
+            }
+            let middle = tell(&world, base.addr().get() + 8)[0];
+            let refused = [
+                window.fetch_and_op(1_u64, 0, middle, Op::Sum).map(drop),
+                window.accumulate(&[1_u64; 2], 0, middle, Op::Sum),
+            ];
+            for refused in refused {
+                let is_refused =
+                    matches!(refused, Err(Error::Window(WindowError::Alignment { .. })));
+                assert!(is_refused, "{refused:?}");
+            }
+            window.put(&[7_u64], 0, middle).unwrap();
+            window.fence(Assert::NONE).unwrap();
+            window.free().unwrap();
+            if world.rank() == 0 {
+                assert_eq!(memory[PIECE / 8 - 1..][..2], [times, 2 * times]);
+                assert_eq!(cut, [0, 7, 0]);
+            }
         });
     }
 }

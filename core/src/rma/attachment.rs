@@ -212,33 +212,34 @@ pub fn find(
     })
 }
 
-/// As [`find`], for memory that processors reach: several attachments without a gap between them
-/// count as one. Returns their union under the key and the tag of the first.
-pub fn find_across(
+/// Finds the attachments that together contain the `extent` bytes at a displacement, without a gap
+/// between them. Calls `each` with each of them in the order of their addresses, and returns whether
+/// they contain all of the bytes.
+pub fn find_run(
     entries: impl Iterator<Item = (usize, AttachmentWords)> + Clone,
     displacement: u64,
     extent: u64,
-) -> Option<(Attachment, AttachmentTag)> {
-    if let Some(found) = find(entries.clone(), displacement, extent) {
-        return Some(found);
-    }
-    let (mut whole, tag) = find(entries.clone(), displacement, 1)?;
-    let wanted = AttachmentTag::split(displacement).1.checked_add(extent)?;
-    while whole.address + whole.length < wanted {
-        // No attachment of a sound table reaches beyond the addresses that a program may have.
-        let (None, end) = AttachmentTag::split(whole.address + whole.length) else { return None };
-        let (next, _) = find(entries.clone(), end, 1)?;
-        let in_heap = |place| place != u64::MAX;
-        if in_heap(whole.place) != in_heap(next.place) {
-            return None;
+    mut each: impl FnMut(Attachment, AttachmentTag),
+) -> bool {
+    let (_, mut at) = AttachmentTag::split(displacement);
+    let Some(end) = at.checked_add(extent) else { return false };
+    let mut named = displacement;
+    loop {
+        let Some((found, tag)) = find(entries.clone(), named, 1) else { return false };
+        each(found, tag);
+        at = found.address + found.length;
+        if at >= end {
+            return true;
         }
-        whole.length = next.address.checked_add(next.length)? - whole.address;
+        // No attachment of a sound table reaches beyond the addresses that a program may have.
+        let (None, _) = AttachmentTag::split(at) else { return false };
+        named = at;
     }
-    Some((whole, tag))
 }
 
 #[cfg(all(test, not(strait_loom)))]
 mod tests {
+    use std::vec;
     use std::vec::Vec;
 
     use super::*;
@@ -270,19 +271,24 @@ mod tests {
     #[test]
     fn an_access_may_span_attachments_without_a_gap() {
         let table = AttachmentTable::default();
-        let found = |displacement, extent| find_across(table.words(), displacement, extent);
+        let found = |displacement, extent| {
+            let mut run = Vec::new();
+            let each = |attachment: Attachment, tag| run.push((attachment.address, tag));
+            find_run(table.words(), displacement, extent, each).then_some(run)
+        };
         let second = table.fill(at(0x1040, 64)).unwrap();
         let first = table.fill(at(0x1000, 64)).unwrap();
         let third = table.fill(at(0x1080, 8)).unwrap();
+        let run = [(0x1000, first), (0x1040, second), (0x1080, third)];
         assert_eq!(find(table.words(), 0x1000, 65), None);
-        assert_eq!(found(0x1000, 64), Some((at(0x1000, 64), first)));
-        assert_eq!(found(0x1010, 64), Some((at(0x1000, 128), first)));
-        assert_eq!(found(first.displace(0x1010), 0x78), Some((at(0x1000, 136), first)));
+        assert_eq!(found(0x1000, 64).as_deref(), Some(&run[..1]));
+        assert_eq!(found(0x1010, 64).as_deref(), Some(&run[..2]));
+        assert_eq!(found(first.displace(0x1010), 0x78).as_deref(), Some(&run[..]));
         assert_eq!(found(second.displace(0x1010), 0x78), None, "address in another attachment");
         assert_eq!(found(0x1000, 137), None, "past the end of the last");
         assert!(table.empty(third));
-        table.fill(Attachment { place: 0x80, ..at(0x1080, 8) }).unwrap();
-        assert_eq!(found(0x1040, 72), None, "one in the heap, the other not");
+        let heap = table.fill(Attachment { place: 0x80, ..at(0x1080, 8) }).unwrap();
+        assert_eq!(found(0x1040, 72), Some(vec![run[1], (0x1080, heap)]), "memory of both kinds");
         assert!(table.empty(second));
         assert_eq!(found(0x1010, 64), None, "a gap");
         let high = (1 << ADDRESS) - 64;

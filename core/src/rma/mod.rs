@@ -46,7 +46,7 @@ pub use am_handler::{AmHandler, AmOrigin, LaneAccess, Station, Stripes};
 pub use am_sender::{AmSender, OperandBuffers};
 pub use attachment::{
     ATTACHMENTS, Attachment, AttachmentTable, AttachmentTag, AttachmentWords, entries_used, find,
-    find_across,
+    find_run,
 };
 pub use bias::StripeBias;
 pub use block::{STRIPE, STRIPES, WindowBlock};

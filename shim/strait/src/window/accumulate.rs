@@ -274,6 +274,10 @@ impl Window<'_> {
     ) -> Result<(&WindowPart, usize), Error> {
         let (part, offset) = self.locate(target, displacement, size_of::<T>())?;
         check_alignment::<T>(part, offset)?;
+        if let PartAccess::Attachments(_) = part.reach.get() {
+            // A part of the number lies in another attachment.
+            return Err(WindowError::Alignment { offset, of: T::NAME }.into());
+        }
         Ok((part, offset))
     }
 
@@ -350,7 +354,7 @@ impl Window<'_> {
     }
 
     /// Combines consecutive numbers.
-    fn combine_run<T: Number>(
+    pub(super) fn combine_run<T: Number>(
         &self,
         part: &WindowPart,
         offset: usize,
@@ -363,6 +367,9 @@ impl Window<'_> {
             && self.domain == AtomicityDomain::Processor
         {
             return self.combine_mapped((part, base), offset, operands, results, op);
+        }
+        if let PartAccess::Attachments(_) = part.reach.get() {
+            return self.combine_in_run((part, offset), operands, results, op, function);
         }
         if self.number::<T>(part, offset).is_some() {
             for (number, operand) in operands.iter().enumerate() {
@@ -455,7 +462,8 @@ fn check_alignment<T: Number>(part: &WindowPart, offset: usize) -> Result<(), Wi
         PartAccess::Mapped(base) => base.addr().get() as u64,
         PartAccess::Process(address)
         | PartAccess::Device(address)
-        | PartAccess::Messages { address, .. } => address,
+        | PartAccess::Messages { address, .. }
+        | PartAccess::Attachments(address) => address,
     };
     if address.wrapping_add(offset as u64).is_multiple_of(size_of::<T>() as u64) {
         return Ok(());

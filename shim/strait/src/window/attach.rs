@@ -4,8 +4,8 @@
 //! target's node, and by reads of the device from other nodes. So an access to detached memory is
 //! an error, and reaches nothing.
 //!
-//! On the target's node, an access may span attachments without a gap between them. From another
-//! node it may not: each attachment has a key of its own.
+//! An access may span attachments without a gap between them, but no number of an accumulate may
+//! ([`super::attached_run`]).
 
 use core::any::Any;
 use core::marker::PhantomData;
@@ -19,11 +19,12 @@ use strait_core::hca::{Access, Region, RemoteAddress};
 use strait_core::layout::Corrupt;
 use strait_core::rma::{
     ATTACHMENTS, Attachment, AttachmentTable, AttachmentTag, AttachmentWords, Lane, SLOT,
-    WindowBlock, entries_used, find, find_across,
+    WindowBlock, entries_used, find,
 };
 use strait_platform::liveness;
 
 use super::Window;
+use super::attached_run::{AttachmentAccess, FoundAttachment, find_or_run};
 use super::attachments::{Attached, AttachedMemory, Attachments};
 use super::expose::Exposable;
 use super::local::Local;
@@ -209,8 +210,8 @@ impl Window<'_> {
         Ok(Local { base, length, place, window: PhantomData })
     }
 
-    /// Looks up a displacement that lies in no part of its own: an attachment of the target. The
-    /// part stands for this attachment until the next lookup.
+    /// Looks up a displacement that lies in no part of its own: an attachment of the target, or
+    /// several without a gap. The part stands for them until the next lookup.
     #[cold]
     pub(super) fn locate_attached<'a>(
         &self,
@@ -220,24 +221,37 @@ impl Window<'_> {
         extent: usize,
     ) -> Result<(&'a WindowPart, usize), Error> {
         let (named, bytes) = (displacement as u64, extent as u64);
+        let mut run = Vec::new();
         let found = match &part.block {
             Some(block) => {
-                block.attachments().and_then(|table| find_across(table.words(), named, bytes))
+                let table = block.attachments();
+                table.and_then(|table| find_or_run(table.words(), named, bytes, &mut run))
             }
-            None => self.find_elsewhere(part, named, bytes)?,
+            None => self.find_elsewhere(part, named, bytes, &mut run)?,
         };
+        let (_, wanted) = AttachmentTag::split(named);
         let Some((attachment, tag)) = found else {
-            return Err(self.stale(target, displacement, extent));
+            if run.is_empty() {
+                return Err(self.stale(target, displacement, extent));
+            }
+            part.run.replace(self.pieces(part, &run, wanted, bytes)?);
+            part.reach.set(PartAccess::Attachments(wanted));
+            return Ok((part, 0));
         };
-        let Attachment { address, length, place, key } = attachment;
-        if let Some(remote) = &part.remote {
-            let corrupt = || Corrupt::Heap { found: key, length, heap: 0 };
-            remote
-                .part
-                .set(RemoteAddress { address, key: u32::try_from(key).map_err(|_| corrupt())? });
-            remote.within.set(tag.displace(address));
-        }
-        part.reach.set(match &part.block {
+        self.access(part, attachment, tag)?.enter(part);
+        Ok((part, (wanted - attachment.address) as usize))
+    }
+
+    /// Returns how this rank accesses an attachment of a member.
+    pub(super) fn access(
+        &self,
+        part: &WindowPart,
+        Attachment { address, length, place, key }: Attachment,
+        tag: AttachmentTag,
+    ) -> Result<AttachmentAccess, Error> {
+        let corrupt = || Corrupt::Heap { found: key, length, heap: 0 };
+        let remote = RemoteAddress { address, key: u32::try_from(key).map_err(|_| corrupt())? };
+        let reach = match &part.block {
             None => PartAccess::Device(address),
             Some(_) if part.rank == self.world.rank() => PartAccess::Mapped(self.own_base(tag)?),
             Some(_) if place == u64::MAX => self.reach_into(part, address)?,
@@ -245,9 +259,8 @@ impl Window<'_> {
                 let length = usize::try_from(length).unwrap_or(usize::MAX);
                 PartAccess::Mapped(self.world.segment().heap_place(part.rank, place, length)?)
             }
-        });
-        let (_, wanted) = AttachmentTag::split(displacement as u64);
-        Ok((part, (wanted - address) as usize))
+        };
+        Ok(AttachmentAccess { reach, remote, within: tag.displace(address) })
     }
 
     fn reach_into(&self, part: &WindowPart, address: u64) -> Result<PartAccess, Error> {
@@ -272,42 +285,42 @@ impl Window<'_> {
         base.ok_or_else(|| Corrupt::Place { found: 0 }.into())
     }
 
-    /// Finds an attachment of a member on another node, in what the device reads of its table: the
-    /// entry that the displacement names, or that of the last access, or all.
+    /// Does the work of [`find_or_run`] for a member on another node, in what the device reads of
+    /// its table: the entry that the displacement names, or that of the last access, or all.
     fn find_elsewhere(
         &self,
         part: &WindowPart,
         displacement: u64,
         extent: u64,
-    ) -> Result<Option<(Attachment, AttachmentTag)>, Error> {
+        run: &mut Vec<FoundAttachment>,
+    ) -> Result<Option<FoundAttachment>, Error> {
         let remote = part.remote.as_ref().ok_or(WindowError::OtherNode { rank: part.rank })?;
         let (named, _) = AttachmentTag::split(displacement);
         let (last, _) = AttachmentTag::split(remote.within.get());
         if let Some(at) = named.or(last).map(AttachmentTag::entry).filter(|at| *at < ATTACHMENTS) {
             let entry = self.fetch_entries(remote, at..at + 1)?;
-            let found = find(entry, displacement, extent);
-            if found.is_some() || named.is_some() {
+            let found = find(entry.clone(), displacement, extent);
+            if found.is_some() || (named.is_some() && find(entry, displacement, 1).is_none()) {
                 return Ok(found);
             }
         }
-        let used = self.fetch_words(remote, 0, 1)?[0];
-        let (mut at, used) = (0, entries_used(used));
-        while at < used {
-            let until = used.min(at + ENTRIES_OF_A_READ);
-            if let Some(found) = find(self.fetch_entries(remote, at..until)?, displacement, extent)
-            {
+        let used = entries_used(self.fetch_words(remote, 0, 1)?[0]);
+        let mut table = Vec::new();
+        for at in (0..used).step_by(ENTRIES_OF_A_READ) {
+            let entries = self.fetch_entries(remote, at..used.min(at + ENTRIES_OF_A_READ))?;
+            if let Some(found) = find(entries.clone(), displacement, extent) {
                 return Ok(Some(found));
             }
-            at = until;
+            table.extend(entries);
         }
-        Ok(None)
+        Ok(find_or_run(table.into_iter(), displacement, extent, run))
     }
 
     fn fetch_entries(
         &self,
         remote: &RemoteMember,
         entries: Range<usize>,
-    ) -> Result<impl Iterator<Item = (usize, AttachmentWords)>, Error> {
+    ) -> Result<impl Iterator<Item = (usize, AttachmentWords)> + Clone, Error> {
         const WORDS: usize = size_of::<AttachmentWords>() / size_of::<u64>();
         let offset = AttachmentTable::HEAD + entries.start * size_of::<AttachmentWords>();
         let words = self.fetch_words(remote, offset, entries.len() * WORDS)?;

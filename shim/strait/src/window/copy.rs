@@ -97,6 +97,10 @@ impl Window<'_> {
                 // SAFETY: the caller guarantees both sides (contract of `copy`).
                 unsafe { self.copy_by_messages(place, direction, [(origin, offset, length)]) }
             }
+            PartAccess::Attachments(_) => {
+                // SAFETY: the caller guarantees both sides (contract of `copy`).
+                unsafe { self.copy_run(part, direction, (origin, offset, length)) }
+            }
         }
     }
 
@@ -165,7 +169,15 @@ impl Window<'_> {
                 pieces_elsewhere.push((local, offset + within, length));
                 Ok(())
             }
+            PartAccess::Attachments(_) => {
+                // SAFETY: the caller guarantees that runs and origin are valid (contract of
+                // `copy_shape`).
+                unsafe { self.copy_run(part, direction, (local, offset + within, length)) }
+            }
         })?;
+        if let PartAccess::Attachments(_) = part.reach.get() {
+            return Ok(());
+        }
         if let PartAccess::Messages { place, .. } = part.reach.get() {
             // SAFETY: the caller guarantees that runs and origin are valid (contract of
             // `copy_shape`).

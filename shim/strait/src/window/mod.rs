@@ -12,6 +12,7 @@
 mod accumulate;
 mod am;
 mod attach;
+mod attached_run;
 pub(crate) mod attachments;
 mod baseline_id;
 pub(crate) mod builder;

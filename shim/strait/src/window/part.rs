@@ -7,6 +7,7 @@ use strait_core::hca::RemoteAddress;
 use strait_core::rma::{AmSender, WindowBlock};
 use strait_platform::Rank;
 
+use super::attached_run::RunPiece;
 use super::gathered::GatheredAccumulates;
 use super::started_transfers::StartedTransfers;
 use crate::network::LaneId;
@@ -15,8 +16,11 @@ use crate::network::LaneId;
 #[derive(Debug)]
 pub(super) struct WindowPart {
     pub(super) rank: Rank,
-    /// Access to the part. In a dynamic window, to the attachment that was looked up last.
+    /// Access to the part. In a dynamic window, to the attachment that was looked up last, or to
+    /// several.
     pub(super) reach: Cell<PartAccess>,
+    /// The attachments that were looked up last, if they are several.
+    pub(super) run: RefCell<Vec<RunPiece>>,
     /// Length in bytes.
     pub(super) length: usize,
     /// True when the member attaches memory, so that each operation looks it up.
@@ -54,6 +58,9 @@ pub(super) enum PartAccess {
     /// Messages to the owner, in that place of the group. `address` is known only up to a multiple
     /// of the page size.
     Messages { place: u32, address: u64 },
+    /// Several attachments of a dynamic window without gaps between them, from this address on.
+    /// [`WindowPart::run`] lists them.
+    Attachments(u64),
 }
 
 impl PartAccess {
@@ -67,6 +74,7 @@ impl PartAccess {
             Self::Messages { place, address } => {
                 Self::Messages { place, address: address.wrapping_add(bytes as u64) }
             }
+            Self::Attachments(address) => Self::Attachments(address.wrapping_add(bytes as u64)),
         }
     }
 }

@@ -47,6 +47,7 @@ impl PartDescriptor {
         Ok(WindowPart {
             rank,
             reach,
+            run: RefCell::default(),
             is_dynamic,
             length,
             unit,
