@@ -33,8 +33,6 @@ pub const OPERAND_BUFFER_BYTES: usize = HEAD + STRIPE;
 /// In a window of `members` members, it consists of these areas, in this order:
 ///
 /// - the operand buffers of each member;
-/// - for each member, the images of this member's own operand buffers there, from which they are
-///   written;
 /// - for each member, the buffers for the old values that it returns;
 /// - the words of the handler: two for itself and one for each member.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +42,11 @@ pub struct AmMemory {
 }
 
 impl AmMemory {
+    /// Size in bytes of the images of a member's operand buffers at one other member. They are
+    /// written from there. A member registers them when it first sends that member an active
+    /// message.
+    pub const IMAGES: usize = OPERAND_BUFFERS * OPERAND_BUFFER_BYTES;
+
     /// Returns the size in bytes of all areas.
     #[must_use]
     pub const fn bytes(self) -> usize {
@@ -56,17 +59,11 @@ impl AmMemory {
         place * OPERAND_BUFFERS * OPERAND_BUFFER_BYTES
     }
 
-    /// Returns the offset of the images of this member's operand buffers at the member in `place`.
-    #[must_use]
-    pub const fn images(self, place: usize) -> usize {
-        self.operand_buffers(self.members + place)
-    }
-
     /// Returns the offset of the old values from the member in `place`: [`OPERAND_BUFFERS`] times
     /// [`STRIPE`] bytes.
     #[must_use]
     pub const fn answers(self, place: usize) -> usize {
-        self.images(self.members) + place * OPERAND_BUFFERS * STRIPE
+        self.operand_buffers(self.members) + place * OPERAND_BUFFERS * STRIPE
     }
 
     /// Returns the offset of the handler's words.

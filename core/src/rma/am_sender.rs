@@ -10,7 +10,9 @@ use super::{
 use crate::buffer::{Direction, Part};
 use crate::hca::{Hca, RemoteAddress, Sge};
 
-/// The memory that an origin uses for active messages to one target: see [`super::AmMemory`].
+/// The memory that an origin uses for active messages to one target.
+///
+/// The images are [`super::AmMemory::IMAGES`] bytes long. [`super::AmMemory`] has the rest.
 #[derive(Clone, Copy, Debug)]
 pub struct OperandBuffers {
     /// Images of the operand buffers, aligned to 8 bytes.

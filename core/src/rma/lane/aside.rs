@@ -2,7 +2,7 @@
 
 use core::ptr::NonNull;
 
-use super::{ASIDE, AtomicOp, Lane, LaneError, SLOT, SLOTS};
+use super::{ASIDE, AtomicOp, Lane, LaneError, SLOTS};
 use crate::hca::{Hca, Operation, RemoteAddress, Sge};
 
 impl Lane {
@@ -40,7 +40,7 @@ impl Lane {
         change: AtomicOp,
         target: RemoteAddress,
     ) -> Result<Option<u64>, LaneError> {
-        let into = Sge { base: self.slot_aside(), length: 8, key: self.key };
+        let into = Sge { base: self.slot_aside(), length: 8, key: self.key() };
         // SAFETY: the slot is lent like the others, and no other request uses it.
         unsafe { self.ask_aside(hca, change.of(target, into)) }
     }
@@ -48,15 +48,12 @@ impl Lane {
     /// Returns the old number that [`Lane::change_aside`] found. That request is done.
     #[must_use]
     pub fn found_aside(&self) -> u64 {
-        // SAFETY: the slot lies within the memory lent and is aligned, and nothing writes it any
-        // more.
-        unsafe { self.slot_aside().cast::<u64>().read() }
+        self.found_in(self.slot_aside())
     }
 
     /// Returns the slot behind all others, which no request with a slot uses.
     const fn slot_aside(&self) -> NonNull<u8> {
-        // SAFETY: the slot lies within the memory lent.
-        unsafe { self.slots.add(SLOTS * SLOT) }
+        self.lent(SLOTS)
     }
 
     /// Returns true if request `number` aside, and all such requests before it, are done.

@@ -13,12 +13,16 @@
 //! to addresses next to the previous put, are *gathered* in a slot. They are posted as one request
 //! when the earlier request is done, the slot is full, or anything else is posted.
 //!
+//! The memory of the slots is lent to the lane when it first has a request, so that a window of many
+//! members takes memory for those that it accesses.
+//!
 //! Absent on purpose: waiting. A request that cannot be posted now is posted later, after the
 //! embedder has polled the device.
 
 mod aside;
 mod gather;
 mod landing;
+mod slots;
 
 use core::fmt;
 use core::ptr::NonNull;
@@ -79,6 +83,8 @@ pub enum LaneError {
     Refused(PostError),
     /// A request failed, and with it the connection.
     Failed(WorkError),
+    /// There is no memory for the slots, or the device cannot register it.
+    Memory(HcaError),
 }
 
 impl LaneError {
@@ -104,7 +110,7 @@ impl LaneError {
 impl fmt::Display for LaneError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Connect(error) => error.fmt(f),
+            Self::Connect(error) | Self::Memory(error) => error.fmt(f),
             Self::Refused(error) => error.fmt(f),
             Self::Failed(error) => error.fmt(f),
         }
@@ -118,9 +124,10 @@ impl core::error::Error for LaneError {}
 pub struct Lane {
     connection: Connection,
     ready: bool,
-    /// The slots, and the local key of their region.
-    slots: NonNull<u8>,
-    key: u32,
+    /// The slots, and the local key of their region, once they are lent.
+    memory: Option<(NonNull<u8>, u32)>,
+    /// A request could not be posted because the lane has no slots.
+    wants_memory: bool,
     inline: usize,
     longest: usize,
     limit: u64,
@@ -142,13 +149,12 @@ pub struct Lane {
 }
 
 impl Lane {
-    /// Opens this side's end of a lane to `peer`. Returns the lane and the end's address, for the
-    /// member.
+    /// Opens this side's end of a lane to `peer`, with its slots. Returns the lane and the end's
+    /// address, for the member.
     ///
     /// # Safety
     ///
-    /// The [`LENT`] bytes at `slots` are valid, and registered under `key` for this rank to read
-    /// and write. Nothing else uses them until the lane's connection is closed.
+    /// The contract of [`Lane::lend`].
     ///
     /// # Errors
     ///
@@ -159,13 +165,26 @@ impl Lane {
         slots: NonNull<u8>,
         key: u32,
     ) -> Result<(Self, Address), HcaError> {
+        let (mut lane, address) = Self::open_without_slots(hca, peer)?;
+        // SAFETY: the caller guarantees the same (contract of `open`).
+        unsafe { lane.lend(slots, key) };
+        Ok((lane, address))
+    }
+
+    /// Opens this side's end of a lane to `peer`. No request can be posted before it is lent slots:
+    /// see [`Lane::wants_slots`].
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Hca::open`].
+    pub fn open_without_slots<H: Hca>(hca: &mut H, peer: u32) -> Result<(Self, Address), HcaError> {
         let (connection, address) = hca.open(peer)?;
         let capabilities = hca.capabilities();
         let lane = Self {
             connection,
             ready: false,
-            slots,
-            key,
+            memory: None,
+            wants_memory: false,
             inline: capabilities.inline as usize,
             longest: capabilities.message.min(1 << 30) as usize,
             limit: u64::from(capabilities.depth).min(SLOTS as u64),
@@ -298,7 +317,7 @@ impl Lane {
             unsafe { from.base.copy_to_nonoverlapping(base, from.length) };
             hca.copied(from.length);
         }
-        let piece = [Sge { base, length: from.length as u32, key: self.key }];
+        let piece = [Sge { base, length: from.length as u32, key: self.key() }];
         // SAFETY: the data is inline, or in the slot, which stays unchanged until the request is
         // done.
         unsafe { self.post(hca, Operation::Write { from: &piece, to }, inline) }
@@ -394,31 +413,14 @@ impl Lane {
         self.broken.map_or(Ok(()), Err)
     }
 
-    /// Returns the slot of a request. It belongs to the request until [`SLOTS`] more are posted.
-    /// The device's result in it may be read when the request is done.
-    #[must_use]
-    pub fn slot(&self, number: u64) -> NonNull<u8> {
-        // SAFETY: the slot lies within the memory lent.
-        unsafe { self.slots.add(number as usize % SLOTS * SLOT) }
-    }
-
-    /// Returns the value that an atomic found. The request is done.
-    #[must_use]
-    pub fn found(&self, number: u64) -> u64 {
-        // SAFETY: the slot lies within the memory lent and is aligned, and nothing writes it any
-        // more.
-        unsafe { self.slot(number).cast::<u64>().read() }
-    }
-
-    /// Returns a piece of the slot of the next request.
-    fn piece(&self, length: usize) -> Sge {
-        Sge { base: self.slot(self.posted + 1), length: length as u32, key: self.key }
-    }
-
     /// Returns true if a request can be posted now. Its slot is then free.
-    fn takes_more(&self) -> Result<bool, LaneError> {
+    fn takes_more(&mut self) -> Result<bool, LaneError> {
         match self.broken {
             Some(error) => Err(error),
+            None if self.memory.is_none() => {
+                self.wants_memory = self.ready;
+                Ok(false)
+            }
             None => Ok(self.ready && self.under_way() < self.limit),
         }
     }

@@ -30,7 +30,7 @@ pub(crate) use listener::ConnectionListener;
 pub(crate) use mailboxes::{MAIL_MEMBERS, MailboxAddress, ReceivedMail};
 pub(crate) use remote_peers::RemotePeers;
 pub(crate) use window_tables::{
-    HandlerId, LaneId, LaneOrigin, MailboxId, TransferId, WindowTransfer,
+    HandlerId, LaneId, LaneOrigin, MailboxId, RegisteredMemory, TransferId, WindowTransfer,
 };
 
 use std::io;
@@ -43,7 +43,6 @@ use strait_core::hca::{
     Access, Atomics, Completion, Connection, Done, Hca, HcaError, Readiness, Region,
 };
 use strait_core::ring::{Link, LinkAddress, LinkError, LinkMemory, WakeupSource};
-use strait_core::rma::Lane;
 use strait_hca::cq::{EventDriven, Events};
 use strait_platform::Rank;
 use strait_platform::segment::Mapping;
@@ -52,7 +51,7 @@ use crate::NetworkError;
 use mailboxes::MailboxTable;
 use owners::{ConnectionOwner, ConnectionOwners};
 use peer_table::PeerTable;
-use window_tables::{AmHandlers, NameTable};
+use window_tables::{AmHandlers, NameTable, OpenLane};
 
 /// Largest number of completions that one poll of the device returns.
 const COMPLETIONS: usize = 32;
@@ -62,8 +61,6 @@ const COMPLETIONS: usize = 32;
 pub(crate) struct Network<H: Hca> {
     /// The links, by peer.
     lines: PeerTable<Box<PeerLink>>,
-    /// The lanes of windows.
-    lanes: NameTable<Lane>,
     handlers: AmHandlers,
     transfers: NameTable<WindowTransfer>,
     owners: ConnectionOwners,
@@ -78,6 +75,8 @@ pub(crate) struct Network<H: Hca> {
     begin: Instant,
     /// The registered memory of the links. The device is dropped before it.
     loans: Vec<Loan>,
+    /// The lanes of windows. They own registered memory, too.
+    lanes: NameTable<OpenLane>,
     /// The mailboxes of leaders. They own registered memory, too.
     mailboxes: MailboxTable,
 }

@@ -1,15 +1,39 @@
 //! What a network keeps for windows and groups: lanes, transfers, handlers and mailboxes. Each has
 //! a name until it is closed.
 
+use core::ptr::NonNull;
+
 use strait_core::buffer::Part;
 use strait_core::engine::Owner;
 use strait_core::hca::Region;
-use strait_core::rma::{self, AmHandler};
+use strait_core::rma::{self, AmHandler, Lane};
 use strait_platform::Rank;
+use strait_platform::segment::Mapping;
 
 /// The name of a lane, until it is closed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct LaneId(pub(super) usize);
+
+/// A lane, and the memory that it was lent with its first request.
+#[derive(Debug)]
+pub(super) struct OpenLane {
+    pub(super) lane: Lane,
+    pub(super) slots: Option<RegisteredMemory>,
+}
+
+/// Memory for the device, which is registered as long as it exists.
+#[derive(Debug)]
+pub(crate) struct RegisteredMemory {
+    pub(super) region: Region,
+    pub(super) memory: Mapping,
+}
+
+impl RegisteredMemory {
+    /// Returns the start of the memory, and its local key.
+    pub(crate) const fn start(&self) -> (NonNull<u8>, u32) {
+        (self.memory.base(), self.region.local_key)
+    }
+}
 
 /// The name of this rank's mailboxes with one peer, until they are closed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

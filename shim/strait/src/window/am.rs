@@ -92,8 +92,10 @@ impl Window<'_> {
             within,
             ..ActiveMessage::new::<T>(operation, offset, count, results.is_some())
         };
-        let (operand_buffers, operands) =
-            (beyond.operand_buffers_for(remote), part_of(bytemuck::must_cast_slice(operands)));
+        let (operand_buffers, operands) = (
+            beyond.operand_buffers_for(self.world, remote)?,
+            part_of(bytemuck::must_cast_slice(operands)),
+        );
         // SAFETY: there are room and an image, and only this code accesses images. The operands
         // fit, since they lie in one stripe.
         unsafe { active_messages.fill(&operand_buffers, &active_message, operands) };

@@ -1,20 +1,23 @@
 //! The resources that a member gives to a window that spans nodes besides its part: registrations,
 //! and a lane to each member.
 
+use core::cell::RefCell;
 use core::ptr::NonNull;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use strait_core::buffer::Part as Buffer;
 use strait_core::engine::{Channel, Gone};
 use strait_core::hca::{Access, Address, HcaError, Region};
 use strait_core::layout::{Call, Corrupt, Wait};
-use strait_core::rma::{AmMemory, LENT, OperandBuffers, STRIPE, Station, Stripes, WindowBlock};
+use strait_core::rma::{AmMemory, OperandBuffers, STRIPE, Station, Stripes, WindowBlock};
 use strait_platform::Rank;
 use strait_platform::segment::Mapping;
 
 use super::part::RemoteMember;
 use super::part_descriptor::{MemberRegions, PartDescriptor, RegionAddress};
 use crate::network::resources::JobNetwork;
-use crate::network::{HandlerId, LaneId, LaneOrigin};
+use crate::network::{HandlerId, LaneId, LaneOrigin, RegisteredMemory};
 use crate::{Error, NetworkError, WindowError, World};
 
 /// Resources of a member for its device. [`InternodeMemory::give_back`] releases them.
@@ -29,12 +32,15 @@ pub(super) struct InternodeMemory {
     registered: MemberRegions,
     /// Local key of the memory.
     key: u32,
-    /// The scratch, followed by the slots of the lanes.
+    /// The scratch.
     memory: Mapping,
-    /// Local key of the operand buffers.
+    /// Local key of the operand buffers and of the answers.
     operand_buffers_key: u32,
     /// The memory that [`AmMemory`] lays out.
     operand_buffers: Mapping,
+    /// The images of this member's operand buffers at the members to which it has sent active
+    /// messages, by place.
+    images: RefCell<BTreeMap<u32, RegisteredMemory>>,
     handler: Option<HandlerId>,
 }
 
@@ -47,7 +53,7 @@ impl InternodeMemory {
         part: Buffer,
         block: Buffer,
     ) -> Result<(Self, Vec<Address>), Error> {
-        let memory = Mapping::private(STRIPE + ranks.len() * LENT)?;
+        let memory = Mapping::private(STRIPE)?;
         let operand_buffers = Mapping::private(AmMemory { members: ranks.len() }.bytes())?;
         let mut made = Self {
             lanes: Vec::new(),
@@ -57,6 +63,7 @@ impl InternodeMemory {
             memory,
             operand_buffers_key: 0,
             operand_buffers,
+            images: RefCell::default(),
             handler: None,
         };
         let filled = world.with_network(|network| made.fill(network, ranks, part, block));
@@ -76,7 +83,7 @@ impl InternodeMemory {
         part: Buffer,
         block: Buffer,
     ) -> Result<Vec<Address>, HcaError> {
-        let own = Buffer { base: self.memory.base(), length: STRIPE + ranks.len() * LENT };
+        let own = Buffer { base: self.memory.base(), length: STRIPE };
         let layout = AmMemory { members: ranks.len() };
         let operand_buffers = Buffer { base: self.operand_buffers.base(), length: layout.bytes() };
         self.key = self.register(network, own, Access::LOCAL)?.local_key;
@@ -90,12 +97,8 @@ impl InternodeMemory {
                 RegionAddress::of(part, &self.register(network, part, Access::ALL)?);
         }
         let mut addresses = Vec::new();
-        for (place, rank) in ranks.iter().enumerate() {
-            // SAFETY: the memory holds the scratch and `LENT` bytes for each member.
-            let slots = unsafe { own.base.add(STRIPE + place * LENT) };
-            // SAFETY: the slots are registered for local access, and belong to this lane alone
-            // until it is closed.
-            let (lane, address) = unsafe { network.open_lane(*rank, slots, self.key) }?;
+        for rank in ranks {
+            let (lane, address) = network.open_lane(*rank)?;
             self.lanes.push(lane);
             addresses.push(address);
         }
@@ -170,18 +173,30 @@ impl InternodeMemory {
         world.with_network(|network| network.remove_ground(handler, name));
     }
 
-    /// Returns this member's operand buffers at another member.
-    pub(super) fn operand_buffers_for(&self, remote: &RemoteMember) -> OperandBuffers {
+    /// Returns this member's operand buffers at another member. The first call for a member makes
+    /// their images.
+    pub(super) fn operand_buffers_for(
+        &self,
+        world: &World,
+        remote: &RemoteMember,
+    ) -> Result<OperandBuffers, Error> {
         let (layout, place) = (AmMemory { members: self.lanes.len() }, remote.place as usize);
         // SAFETY: the layout's offsets lie in the memory.
-        let at = |offset| unsafe { self.operand_buffers.base().add(offset) };
-        let (images, answers) = (at(layout.images(place)), at(layout.answers(place)));
-        OperandBuffers {
-            images,
-            answers,
-            key: self.operand_buffers_key,
-            there: remote.operand_buffers,
-        }
+        let answers = unsafe { self.operand_buffers.base().add(layout.answers(place)) };
+        let mut all = self.images.borrow_mut();
+        let images = match all.entry(remote.place) {
+            Entry::Occupied(images) => images.into_mut(),
+            Entry::Vacant(place) => {
+                let make = |network: &mut JobNetwork| {
+                    network.register_new(AmMemory::IMAGES, Access::LOCAL_READ)
+                };
+                let made = world.with_network(make);
+                let made = made.ok_or(WindowError::OtherNode { rank: remote.rank })?;
+                place.insert(made.map_err(NetworkError::Device)?)
+            }
+        };
+        let (images, key) = images.start();
+        Ok(OperandBuffers { images, answers, key, there: remote.operand_buffers })
     }
 
     fn register(
@@ -217,6 +232,7 @@ impl InternodeMemory {
         world.with_network(|network| {
             self.handler.into_iter().for_each(|handler| network.close_handler(handler));
             self.lanes.into_iter().for_each(|lane| network.close_lane(lane));
+            self.images.into_inner().into_values().for_each(|images| network.retire(images));
             self.regions.into_iter().for_each(|region| network.release(region));
         });
     }
@@ -267,3 +283,6 @@ fn settle_lane(
     };
     Ok(is_settled.then_some(()))
 }
+
+#[cfg(test)]
+mod tests;

@@ -100,7 +100,8 @@ impl Member {
         kind: Kind,
     ) -> (Self, Spot, Vec<Address>) {
         let members = ranks as usize;
-        let operand_buffers = AmMemory { members }.bytes();
+        // The images of operand buffers lie behind the areas of [`AmMemory`].
+        let operand_buffers = AmMemory { members }.bytes() + members * AmMemory::IMAGES;
         let memory = [
             part_length(ranks),
             WindowBlock::bytes(ranks),
@@ -181,7 +182,8 @@ impl Member {
         let (trays, words) = (at(0), at(layout.words()).cast());
         let station = Station { rank: self.place, operand_buffers: trays, words, key, stripes };
         let trays = self.spots.iter().enumerate().map(|(peer, spot)| {
-            let (images, answers) = (at(layout.images(peer)), at(layout.answers(peer)));
+            let images = at(layout.bytes() + peer * AmMemory::IMAGES);
+            let answers = at(layout.answers(peer));
             OperandBuffers {
                 images,
                 answers,
