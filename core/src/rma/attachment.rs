@@ -213,7 +213,7 @@ pub fn find(
 }
 
 /// Finds the attachments that together contain the `extent` bytes at a displacement, without a gap
-/// between them. Calls `each` with each of them in the order of their addresses, and returns whether
+/// between them. Calls `each` with each of them in the order of their addresses. Returns whether
 /// they contain all of the bytes.
 pub fn find_run(
     entries: impl Iterator<Item = (usize, AttachmentWords)> + Clone,

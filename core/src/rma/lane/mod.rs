@@ -13,7 +13,7 @@
 //! to addresses next to the previous put, are *gathered* in a slot. They are posted as one request
 //! when the earlier request is done, the slot is full, or anything else is posted.
 //!
-//! The memory of the slots is lent to the lane when it first has a request, so that a window of many
+//! The memory of the slots is lent to the lane when it first has a request. So a window of many
 //! members takes memory for those that it accesses.
 //!
 //! Absent on purpose: waiting. A request that cannot be posted now is posted later, after the

@@ -6,8 +6,8 @@ use super::{Lane, LaneError, SLOT, SLOTS};
 use crate::hca::{HcaError, Sge};
 
 impl Lane {
-    /// Returns whether a request could not be posted because the lane has no slots. The caller lends
-    /// it some, or breaks it.
+    /// Returns whether a request could not be posted because the lane has no slots. The caller
+    /// lends it some, or breaks it.
     #[must_use]
     pub const fn wants_slots(&self) -> bool {
         self.wants_memory
@@ -17,8 +17,8 @@ impl Lane {
     ///
     /// # Safety
     ///
-    /// The [`LENT`](super::LENT) bytes at `slots` are valid, and registered under `key` for this rank to read
-    /// and write. Nothing else uses them until the lane's connection is closed.
+    /// The [`LENT`](super::LENT) bytes at `slots` are valid, and registered under `key` for this
+    /// rank to read and write. Nothing else uses them until the lane's connection is closed.
     pub const unsafe fn lend(&mut self, slots: NonNull<u8>, key: u32) {
         (self.memory, self.wants_memory) = (Some((slots, key)), false);
     }

@@ -95,8 +95,8 @@ pub fn host() -> u64 {
     hasher.finish()
 }
 
-/// The numbers that one process gives to processes of other universes. A number is given once, so nothing
-/// from a process that has ended can reach another. Memory alone limits how many there are.
+/// The numbers that one process gives to processes of other universes. A number is given once, so
+/// nothing from a process that has ended can reach another. Memory alone limits how many there are.
 #[derive(Debug)]
 pub struct Directory {
     /// The number of this process's universe.

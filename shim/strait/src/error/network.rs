@@ -134,7 +134,7 @@ impl fmt::Display for NetworkError {
                 write!(f, "rank {peer} published no address: all ranks need the same STRAIT_HCA")
             }
             Self::NoAddress { peer, error } => {
-                write!(f, "no link to rank {peer}, whose address could not be read: {error}")
+                write!(f, "no link to rank {peer}: its address could not be read: {error}")
             }
         }
     }

@@ -142,7 +142,7 @@ impl<H: Hca> Network<H> {
         others.nearer = true;
     }
 
-    /// Calls the peers whose addresses could not be read before.
+    /// Calls the peers that wait until their addresses can be read.
     #[cold]
     #[inline(never)]
     fn call_waiting(&mut self) {

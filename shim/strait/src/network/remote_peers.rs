@@ -2,10 +2,10 @@
 //! universes.
 //!
 //! A rank of the job is known by the address that it put into the job's key-value store. Addresses
-//! of other processes come from the embedder, and get numbers of this process's own ([`Directory`]).
-//! The link to a peer is made with the first message to it, or when a message from it is awaited. It
-//! is also made when the peer calls at this process's [listener](super::listener). Until then a peer
-//! takes no memory.
+//! of other processes come from the embedder. They get numbers of this process's own
+//! ([`Directory`]). The link to a peer is made with the first message to it, or when a message from
+//! it is awaited. It is also made when the peer calls at this process's
+//! [listener](super::listener). Until then a peer takes no memory.
 
 use std::sync::Arc;
 
@@ -198,7 +198,7 @@ impl RemotePeers {
         }
     }
 
-    /// Records that the peers whose links could not be made are gone.
+    /// Records that the [refused](RemotePeer::Refused) peers are gone.
     pub(super) fn end_refused(&mut self) {
         for state in self.known.values_mut().filter(|state| **state == RemotePeer::Refused) {
             *state = RemotePeer::Gone;

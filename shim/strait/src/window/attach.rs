@@ -24,11 +24,11 @@ use strait_core::rma::{
 use strait_platform::liveness;
 
 use super::Window;
-use super::attached_run::{AttachmentAccess, FoundAttachment, find_or_run};
+use super::attached_run::{FoundAttachment, find_or_run};
 use super::attachments::{Attached, AttachedMemory, Attachments};
 use super::expose::Exposable;
 use super::local::Local;
-use super::part::{PartAccess, RemoteMember, WindowPart};
+use super::part::{AttachmentAccess, PartAccess, RemoteMember, WindowPart};
 use crate::{Error, WindowError};
 
 /// Number of entries of a table that one read of the device returns.

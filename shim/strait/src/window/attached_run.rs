@@ -10,47 +10,15 @@
 use core::ops::Range;
 
 use strait_core::buffer::Direction;
-use strait_core::hca::RemoteAddress;
 use strait_core::reduce::Op;
 use strait_core::rma::{Attachment, AttachmentTag, AttachmentWords, find, find_run};
 
 use super::Window;
-use super::part::{PartAccess, Stretch, WindowPart};
+use super::part::{RunPiece, Stretch, WindowPart};
 use crate::{Error, Number, WindowError};
-
-/// How this rank accesses an attachment of a member.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct AttachmentAccess {
-    pub(super) reach: PartAccess,
-    /// Address for the device.
-    pub(super) remote: RemoteAddress,
-    /// Name of the memory in active messages.
-    pub(super) within: u64,
-}
-
-impl AttachmentAccess {
-    /// Makes the part stand for this attachment.
-    pub(super) fn enter(self, part: &WindowPart) {
-        part.reach.set(self.reach);
-        if let Some(remote) = &part.remote {
-            remote.part.set(self.remote);
-            remote.within.set(self.within);
-        }
-    }
-}
 
 /// An attachment in a member's table.
 pub(super) type FoundAttachment = (Attachment, AttachmentTag);
-
-/// The piece of an access that lies in one attachment.
-#[derive(Debug)]
-pub(super) struct RunPiece {
-    access: AttachmentAccess,
-    /// The bytes of the access that lie in the attachment.
-    bytes: Range<usize>,
-    /// Offset of the first of these bytes in the attachment.
-    offset: usize,
-}
 
 /// Finds the attachment that contains the `extent` bytes at a displacement. If only several contain
 /// them, adds these to `run`.

@@ -1,13 +1,13 @@
 //! The parts of a window, as one member reaches them.
 
 use core::cell::{Cell, RefCell};
+use core::ops::Range;
 use core::ptr::NonNull;
 
 use strait_core::hca::RemoteAddress;
 use strait_core::rma::{AmSender, WindowBlock};
 use strait_platform::Rank;
 
-use super::attached_run::RunPiece;
 use super::gathered::GatheredAccumulates;
 use super::started_transfers::StartedTransfers;
 use crate::network::LaneId;
@@ -99,6 +99,37 @@ pub(super) struct RemoteMember {
     pub(super) block: RemoteAddress,
     /// Address of this member's operand buffers at the other member.
     pub(super) operand_buffers: RemoteAddress,
+}
+
+/// How this rank accesses an attachment of a member.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AttachmentAccess {
+    pub(super) reach: PartAccess,
+    /// Address for the device.
+    pub(super) remote: RemoteAddress,
+    /// Name of the memory in active messages.
+    pub(super) within: u64,
+}
+
+impl AttachmentAccess {
+    /// Makes the part stand for this attachment.
+    pub(super) fn enter(self, part: &WindowPart) {
+        part.reach.set(self.reach);
+        if let Some(remote) = &part.remote {
+            remote.part.set(self.remote);
+            remote.within.set(self.within);
+        }
+    }
+}
+
+/// The piece of an access that lies in one attachment.
+#[derive(Debug)]
+pub(super) struct RunPiece {
+    pub(super) access: AttachmentAccess,
+    /// The bytes of the access that lie in the attachment.
+    pub(super) bytes: Range<usize>,
+    /// Offset of the first of these bytes in the attachment.
+    pub(super) offset: usize,
 }
 
 /// A piece of an operation: the origin's memory, the offset in the part in bytes, and the length in

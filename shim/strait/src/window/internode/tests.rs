@@ -2,11 +2,12 @@
 
 use strait_platform::Nodes;
 
+use crate::network::resources::JobNetwork;
 use crate::{Assert, Op, Window, World};
 
-/// Returns the lanes that have slots, and the members for which there are images of operand buffers.
+/// Returns how many lanes have slots, and for how many members there are images.
 fn taken(world: &World, window: &Window<'_>) -> (usize, usize) {
-    let lanes = world.with_network(|network| network.lanes_with_slots()).unwrap();
+    let lanes = world.with_network(JobNetwork::lanes_with_slots).unwrap();
     (lanes, window.own.beyond.as_ref().unwrap().images.borrow().len())
 }
 
@@ -44,6 +45,6 @@ fn play(world: World) {
         assert_eq!(taken(&world, &window).1, 1, "after an active message");
     }
     window.free().unwrap();
-    assert_eq!(world.with_network(|network| network.lanes_with_slots()), Some(0));
+    assert_eq!(world.with_network(JobNetwork::lanes_with_slots), Some(0));
     world.finalize().unwrap();
 }
