@@ -155,21 +155,29 @@ impl<M: Memory + Clone> Engine<M> {
         // SAFETY: the array has the length of a head.
         unsafe { message.copy_short(NonNull::from(&mut head).cast(), ParcelHead::LENGTH) };
         let Ok(head) = ParcelHead::parse(head) else { return Bypass::Closed };
+        if head.lent != 0 && peer.wants_bell() {
+            // The peer may sleep until its parcels come back, and the general way wakes it.
+            return Bypass::Closed;
+        }
         let bytes = head.length as usize;
         if !peer.parcels.take_message(&head, peer.paths.next_in(), buffer) {
             return Bypass::Closed;
         }
         peer.paths.release_next(by_baton, ParcelHead::LENGTH);
         peer.parcels.keep(&head);
+        if head.lent != 0 {
+            // The peer may have fallen asleep meanwhile.
+            self.notify(source);
+        }
         Bypass::Received(Status { source, tag: key.tag(), bytes })
     }
 
     /// Delivers the new bytes of the part of a message that `packet` names and that lies in
     /// parcels. The packet is the next of its source.
     pub(super) fn deliver_parcel(&mut self, packet: &Packet) -> Result<Filled, ProgressError> {
-        let source = packet.envelope.source as usize;
+        let source = packet.envelope.source;
         let head = ParcelHead::parse(packet.head_of_payload()?)?;
-        let peer = &self.peers[source];
+        let peer = &self.peers[source as usize];
         let Some(new) = peer.parcels.new_bytes(&head, peer.paths.next_in())? else {
             return Ok(Filled::Nothing);
         };
@@ -183,7 +191,11 @@ impl<M: Memory + Clone> Engine<M> {
         };
         let payload = PacketPayload::Whole(new.place);
         self.deliver(Packet { kind, total, length, payload, ..*packet })?;
-        let all = self.peers[source].parcels.take(&head, new);
+        let all = self.peers[source as usize].parcels.take(&head, new);
+        if all && head.lent != 0 {
+            // The peer may sleep because it lacks these parcels.
+            self.notify(source);
+        }
         Ok(if all { Filled::All } else { Filled::Part })
     }
 }
