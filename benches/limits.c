@@ -6,9 +6,10 @@
 // line of output is a case and its batches: the time of one message in nanoseconds, and in brackets
 // the time of a cache line from one processor to the other before the batch.
 //
-// - `stream`: messages of 1 KiB in one direction, through a ring of cache lines with a header for
-//   each message. `cached`: plain stores. `nt`: non-temporal stores, and a fence for each message.
-//   `nt by 4`: a fence for each four messages, which become visible together.
+// - `stream`: messages in one direction, through a ring of cache lines with a header for each
+//   message. `cached`: plain stores. `nt`: non-temporal stores, and a fence for each message.
+//   `nt by 4`: a fence for each four messages, which become visible together. `string`: the
+//   instruction `rep movsb`. The receiver copies by plain loads and stores.
 // - `read`: one copy of 1 MiB by the kernel (`process_vm_readv`), made by one side alone. A message
 //   moves at this speed while one side computes.
 
@@ -29,9 +30,9 @@
 
 enum {
   LINE = 64,
-  MESSAGE = 1024,
-  SLOT = LINE + MESSAGE,
-  COUNT = 3200,
+  SHORT = 1024,
+  LONGEST = 64 * 1024,
+  BYTES = 3200 * SHORT,
   BATCHES = 9,
   WARM_UP = 2,
   ROUNDS = 400,
@@ -40,14 +41,14 @@ enum {
   REAL_TIME = 50,
 };
 
-enum stores { CACHED, NON_TEMPORAL, BY_FOUR };
+enum stores { CACHED, NON_TEMPORAL, BY_FOUR, STRING };
 
-static const char *const names[] = {"cached", "nt", "nt by 4"};
+static const char *const names[] = {"cached", "nt", "nt by 4", "string"};
 
 static _Alignas(LINE) _Atomic uint64_t bounce, taken, finished;
-static _Alignas(LINE) char from[MESSAGE], to[MESSAGE];
+static _Alignas(LINE) char from[LONGEST], to[LONGEST];
 static char *ring, *large[2];
-static size_t slots;
+static size_t slots, message, count;
 static enum stores stores;
 static pthread_barrier_t together;
 
@@ -80,30 +81,58 @@ static double line(uint64_t side) {
 }
 
 static _Atomic uint64_t *header(uint64_t number) {
-  return (_Atomic uint64_t *)(ring + number % slots * SLOT);
+  return (_Atomic uint64_t *)(ring + number % slots * (LINE + message));
+}
+
+// Copies a message by plain loads and stores.
+#ifdef __x86_64__
+__attribute__((target("avx")))
+#endif
+static void copy(char *place, const char *source) {
+#ifdef __x86_64__
+  for (size_t at = 0; at < message; at += 2 * LINE) {
+    __m256i parts[4];
+    for (size_t part = 0; part < 4; part++)
+      parts[part] = _mm256_loadu_si256((const __m256i *)(source + at) + part);
+    for (size_t part = 0; part < 4; part++)
+      _mm256_storeu_si256((__m256i *)(place + at) + part, parts[part]);
+    // The compiler must not make a call of it.
+    __asm__ volatile("" ::: "memory");
+  }
+#else
+  memcpy(place, source, message);
+#endif
 }
 
 static void store(char *place) {
+#ifdef __x86_64__
+  if (stores == STRING) {
+    const char *source = from;
+    size_t left = message;
+    __asm__ volatile("rep movsb" : "+D"(place), "+S"(source), "+c"(left) : : "memory");
+    return;
+  }
+#endif
 #ifdef __SSE2__
   if (stores != CACHED) {
-    for (size_t at = 0; at < MESSAGE; at += sizeof(__m128i))
+    for (size_t at = 0; at < message; at += sizeof(__m128i))
       _mm_stream_si128((__m128i *)(place + at), _mm_load_si128((const __m128i *)(from + at)));
     return;
   }
 #endif
-  memcpy(place, from, MESSAGE);
+  copy(place, from);
 }
 
 static void fence(void) {
 #ifdef __SSE2__
-  if (stores != CACHED)
+  if (stores == NON_TEMPORAL || stores == BY_FOUR)
     _mm_sfence();
 #endif
 }
 
 static void send_all(uint64_t first) {
   uint64_t group = stores == BY_FOUR ? 4 : 1;
-  for (uint64_t number = first; number < first + COUNT; number++) {
+  for (uint64_t number = first; number < first + count; number++) {
     while (number >= slots + atomic_load_explicit(&taken, memory_order_acquire)) {
     }
     store((char *)header(number) + LINE);
@@ -117,16 +146,14 @@ static void send_all(uint64_t first) {
 
 static void receive_all(uint64_t first) {
   uint64_t credit = slots / 4 ? slots / 4 : 1;
-  for (uint64_t number = first; number < first + COUNT; number++) {
+  for (uint64_t number = first; number < first + count; number++) {
     while (atomic_load_explicit(header(number), memory_order_acquire) != number + 1) {
     }
-    memcpy(to, (const char *)header(number) + LINE, MESSAGE);
-    // The compiler must not leave the copy out.
-    __asm__ volatile("" ::: "memory");
+    copy(to, (const char *)header(number) + LINE);
     if ((number + 1) % credit == 0)
       atomic_store_explicit(&taken, number + 1, memory_order_release);
   }
-  atomic_store_explicit(&finished, first + COUNT, memory_order_release);
+  atomic_store_explicit(&finished, first + count, memory_order_release);
 }
 
 static void *receiver(void *unused) {
@@ -134,29 +161,32 @@ static void *receiver(void *unused) {
   for (uint64_t batch = 0; batch < BATCHES; batch++) {
     pthread_barrier_wait(&together);
     line(1);
-    receive_all(batch * COUNT);
+    receive_all(batch * count);
     pthread_barrier_wait(&together);
   }
   return unused;
 }
 
-static void stream(size_t of_slots, enum stores by) {
+static void stream(size_t bytes, size_t of_slots, enum stores by) {
+  message = bytes;
+  count = BYTES / bytes;
   slots = of_slots;
   stores = by;
   memset(ring, 0, RING);
   taken = finished = 0;
   pthread_t thread;
   pthread_create(&thread, NULL, receiver, NULL);
-  printf("stream, ring of %zu KiB, %s:", slots * SLOT / 1024, names[by]);
+  size_t size = slots * (LINE + message) / 1024;
+  printf("stream of %zu KiB, ring of %zu KiB, %s:", message / 1024, size, names[by]);
   for (uint64_t batch = 0; batch < BATCHES; batch++) {
     bounce = 0;
     pthread_barrier_wait(&together);
     double bare = line(0), start = now();
-    send_all(batch * COUNT);
-    while (atomic_load_explicit(&finished, memory_order_acquire) != (batch + 1) * COUNT) {
+    send_all(batch * count);
+    while (atomic_load_explicit(&finished, memory_order_acquire) != (batch + 1) * count) {
     }
     if (batch >= WARM_UP)
-      printf(" %.0f (%.0f)", (now() - start) / COUNT, bare);
+      printf(" %.0f (%.0f)", (now() - start) / (double)count, bare);
     pthread_barrier_wait(&together);
   }
   pthread_join(thread, NULL);
@@ -214,10 +244,17 @@ int main(void) {
   pthread_barrier_init(&together, NULL, 2);
   static const size_t rings[] = {3, 16, 64};
   for (size_t i = 0; i < sizeof rings / sizeof *rings; i++) {
-    stream(rings[i], CACHED);
-    stream(rings[i], NON_TEMPORAL);
+    stream(SHORT, rings[i], CACHED);
+    stream(SHORT, rings[i], NON_TEMPORAL);
     if (rings[i] >= 16)
-      stream(rings[i], BY_FOUR);
+      stream(SHORT, rings[i], BY_FOUR);
+  }
+  for (size_t bytes = 4096; bytes <= LONGEST; bytes *= 4) {
+    stream(bytes, 4 * LONGEST / bytes, CACHED);
+    stream(bytes, 4 * LONGEST / bytes, NON_TEMPORAL);
+#ifdef __x86_64__
+    stream(bytes, 4 * LONGEST / bytes, STRING);
+#endif
   }
   one_copy();
   return 0;

@@ -70,10 +70,12 @@ impl<M: Memory + Clone> Engine<M> {
         let payload = PacketPayload::Lines(message);
         let packet = Packet { envelope, kind, total: length, length, payload };
         if kind == PacketKind::Parcel {
-            match self.deliver_parcel(&packet)? {
-                Filled::Nothing => return Ok(false),
-                Filled::Part => return Ok(true),
-                Filled::All => {}
+            if !self.take_posted_parcel(&envelope, message) {
+                match self.deliver_parcel(&packet)? {
+                    Filled::Nothing => return Ok(false),
+                    Filled::Part => return Ok(true),
+                    Filled::All => {}
+                }
             }
         } else {
             self.deliver(packet)?;

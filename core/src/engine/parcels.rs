@@ -6,12 +6,13 @@ use core::ptr::NonNull;
 use super::packet::{Packet, PacketPayload};
 use super::peer::Peer;
 use super::peer_parcels::FIRST_MAX;
-use super::request::OutgoingMessage;
+use super::request::{OutgoingMessage, RequestState};
 use super::{Bypass, Engine, ProgressError, SentShort, Status, Want};
 use crate::buffer::Cursor;
-use crate::buffer::copy::{self, Stores};
+use crate::buffer::copy::{self, Stores, copy_cached};
+use crate::matching::Envelope;
 use crate::memory::Memory;
-use crate::shm::ParcelSet;
+use crate::shm::{LineMessage, ParcelSet};
 use crate::wire::{Corrupt, Key, PARCEL, PIECES_MAX, PacketKind, ParcelHead, ParcelRun};
 
 /// Fewest bytes of a piece, except the last. A shorter one is not worth the line of its mark.
@@ -164,12 +165,45 @@ impl<M: Memory + Clone> Engine<M> {
             return Bypass::Closed;
         }
         peer.paths.release_next(by_baton, ParcelHead::LENGTH);
-        peer.parcels.keep(&head);
+        // The peer may have fallen asleep meanwhile.
+        self.end_parcel(source, &head);
+        Bypass::Received(Status { source, tag: key.tag(), bytes })
+    }
+
+    /// Copies a message that lies whole in one run to its posted receive. `message` is the packet
+    /// that names the run. Returns false, and changes nothing, if there is more to do.
+    #[inline]
+    pub(super) fn take_posted_parcel(&mut self, envelope: &Envelope, message: LineMessage) -> bool {
+        let mut head = [0; ParcelHead::LENGTH];
+        // SAFETY: the array has the length of a head, and each line has room for one.
+        unsafe { message.copy_short(NonNull::from(&mut head).cast(), ParcelHead::LENGTH) };
+        let Ok(head) = ParcelHead::parse(head) else { return false };
+        let Envelope { source, tag, .. } = *envelope;
+        let Some(place) = self.peers[source as usize].parcels.whole(&head) else { return false };
+        let (requests, bytes) = (&mut self.requests, head.length as usize);
+        let met = self.posted.take_with(envelope, |id| {
+            let (state, to) = requests.posted_place(*id, bytes)?;
+            // SAFETY: the run holds the message, and lies in the segment, which no user's buffer
+            // overlaps. The receive lends room for the message (contract of `irecv`).
+            unsafe { copy_cached(place.as_ptr(), to.as_ptr(), bytes) };
+            *state = RequestState::Done(Ok(Status { source, tag, bytes }));
+            Some(())
+        });
+        let is_taken = matches!(met, Some(Some(())));
+        if is_taken {
+            self.end_parcel(source, &head);
+        }
+        is_taken
+    }
+
+    /// Keeps or returns the run of a part that was read to its end.
+    #[inline(always)]
+    fn end_parcel(&mut self, source: u32, head: &ParcelHead) {
+        self.peers[source as usize].parcels.keep(head);
         if head.lent != 0 {
-            // The peer may have fallen asleep meanwhile.
+            // The peer may sleep because it lacks these parcels.
             self.notify(source);
         }
-        Bypass::Received(Status { source, tag: key.tag(), bytes })
     }
 
     /// Delivers the new bytes of the part of a message that `packet` names and that lies in
@@ -192,9 +226,8 @@ impl<M: Memory + Clone> Engine<M> {
         let payload = PacketPayload::Whole(new.place);
         self.deliver(Packet { kind, total, length, payload, ..*packet })?;
         let all = self.peers[source as usize].parcels.take(&head, new);
-        if all && head.lent != 0 {
-            // The peer may sleep because it lacks these parcels.
-            self.notify(source);
+        if all {
+            self.end_parcel(source, &head);
         }
         Ok(if all { Filled::All } else { Filled::Part })
     }

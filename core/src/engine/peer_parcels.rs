@@ -227,15 +227,23 @@ impl PeerParcels {
         Ok((length > 0).then_some(NewBytes { place, from, length }))
     }
 
-    /// Notes that the new bytes have been taken, and keeps or returns the run if they were the
-    /// last. Returns whether they were.
+    /// Returns the address of a message that lies whole in one run, of which nothing was taken
+    /// before.
+    #[inline(always)]
+    pub(super) fn whole(&self, head: &ParcelHead) -> Option<NonNull<u8>> {
+        let is_whole = head.pieces == 0 && head.total == u64::from(head.length);
+        if !is_whole || self.taken > 0 {
+            return None;
+        }
+        self.parcels.find(head.run()).ok()
+    }
+
+    /// Notes that the new bytes have been taken. Returns whether they were the last: then the
+    /// caller keeps the run.
     pub(super) fn take(&mut self, head: &ParcelHead, new: NewBytes) -> bool {
         let filled = new.from + new.length;
         let all = filled == head.length as usize;
         self.taken = if all { 0 } else { filled };
-        if all {
-            self.keep(head);
-        }
         all
     }
 }
@@ -336,6 +344,7 @@ mod tests {
             let new = back.new_bytes(&head, sequence).unwrap().unwrap();
             assert_eq!((new.from, new.length), (40, 60));
             assert!(back.take(&head, new));
+            back.keep(&head);
             assert!(back.new_bytes(&head, sequence).is_err(), "the run is not the peer's any more");
         });
     }
