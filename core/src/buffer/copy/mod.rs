@@ -37,7 +37,10 @@ unsafe fn copy_vector(source: *const u8, destination: *mut u8) {
 #[inline(always)]
 unsafe fn copy_vector(source: *const u8, destination: *mut u8) {
     // SAFETY: the caller guarantees valid ranges (contract of `copy_vector`).
-    unsafe { destination.cast::<[u8; 16]>().write_unaligned(source.cast().read_unaligned()) };
+    unsafe {
+        let vector = source.cast::<[u8; 16]>().read_unaligned();
+        destination.cast::<[u8; 16]>().write_unaligned(vector);
+    }
 }
 
 /// Copies `length` bytes, at most 48, by overlapping loads and stores of a fixed size, without a
