@@ -302,19 +302,21 @@ mod tests {
 
     use super::*;
 
-    fn pair(count: u32) -> [Parcels; 2] {
+    /// Returns the views of both ranks, and the words, which live as long as the views are used.
+    fn pair(count: u32) -> ([Parcels; 2], Vec<ParcelWord>) {
         static MEMORY: [u8; 4 * PARCEL] = [0; 4 * PARCEL];
         let words = (0..parcel_words(count)).map(|_| CacheLine(AtomicU64::new(0)));
-        let words: &'static [ParcelWord] = words.collect::<Vec<_>>().leak();
-        let (words, memory) = (NonNull::from(words).cast(), NonNull::from(&MEMORY).cast());
-        // SAFETY: the words live for ever and are enough. The memory is static and has room for as
-        // many parcels as the tests place, which read and write none.
-        [false, true].map(|higher| unsafe { Parcels::new(words, memory, count, higher) })
+        let words: Vec<ParcelWord> = words.collect();
+        let (first, memory) = (NonNull::from(words.as_slice()).cast(), NonNull::from(&MEMORY));
+        // SAFETY: the words live as long as the views are used, and are enough. The memory has room
+        // for as many parcels as the tests place, which read and write none.
+        let view = |higher| unsafe { Parcels::new(first, memory.cast(), count, higher) };
+        ([false, true].map(view), words)
     }
 
     #[test]
     fn a_parcel_has_one_owner_at_a_time() {
-        let [mut low, mut high] = pair(4);
+        let ([mut low, mut high], _words) = pair(4);
         assert_eq!((low.next(1), low.hold(0), low.hold(1)), (None, true, false));
         low.open(ParcelSet::First);
         high.open(ParcelSet::First);
@@ -330,7 +332,7 @@ mod tests {
 
     #[test]
     fn a_run_is_the_first_that_is_long_enough() {
-        let [mut low, mut high] = pair(4);
+        let ([mut low, mut high], _words) = pair(4);
         low.open(ParcelSet::First);
         high.open(ParcelSet::First);
         let (run, _) = low.next(PARCEL + 1).unwrap();
@@ -352,7 +354,7 @@ mod tests {
     #[test]
     fn each_rank_begins_with_half_of_each_set() {
         for count in [0, 2, FIRST_PARCELS, FIRST_PARCELS + 2, PARCELS_MAX] {
-            let [mut low, mut high] = pair(count);
+            let ([mut low, mut high], _words) = pair(count);
             let mut all = 0;
             for set in ParcelSet::ALL {
                 let (first, of_set) = set.numbers(count);
@@ -371,7 +373,7 @@ mod tests {
 
     #[test]
     fn a_part_is_present_up_to_its_first_unmarked_piece() {
-        let [low, high] = pair(4);
+        let ([low, high], _words) = pair(4);
         let (mut sequence, length) = (Sequence::first(0, 1), 5000);
         let head = ParcelHead { total: 5000, offset: 0, length, number: 3, pieces: 3, lent: 0 };
         assert_eq!(high.filled(&ParcelHead { pieces: 0, ..head }, sequence, 0), 5000);
@@ -388,7 +390,7 @@ mod tests {
 
     #[test]
     fn a_lent_run_comes_back_when_it_has_been_read() {
-        let [mut low, mut high] = pair(4);
+        let ([mut low, mut high], _words) = pair(4);
         low.open(ParcelSet::First);
         high.open(ParcelSet::First);
         for _ in 0..3 {
@@ -410,7 +412,7 @@ mod tests {
 
     #[test]
     fn only_what_was_lent_comes_back() {
-        let [mut low, mut high] = pair(4);
+        let ([mut low, mut high], _words) = pair(4);
         low.open(ParcelSet::First);
         high.open(ParcelSet::First);
         let [first, second] = [0, 1].map(|number| ParcelRun { number, length: PARCEL });
@@ -425,7 +427,7 @@ mod tests {
 
     #[test]
     fn a_parcel_that_the_peer_does_not_own_is_refused() {
-        let [mut low, mut high] = pair(4);
+        let ([mut low, mut high], _words) = pair(4);
         low.open(ParcelSet::First);
         high.open(ParcelSet::First);
         let refused = |parcels: &Parcels, number, length| {
@@ -442,7 +444,7 @@ mod tests {
         refused(&low, 1, PARCEL + 1);
         refused(&high, 3, 1);
         refused(&high, 1, PARCEL + 1);
-        let [none, _] = pair(0);
+        let ([none, _], _words) = pair(0);
         refused(&none, 0, 1);
     }
 }
