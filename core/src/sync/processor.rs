@@ -37,7 +37,7 @@ pub fn has_fast_strings() -> bool {
 #[cfg(all(target_arch = "x86_64", not(miri), not(strait_loom)))]
 #[allow(clippy::disallowed_types, reason = "this is the facade")]
 mod strings {
-    use core::arch::x86_64::{__cpuid, __cpuid_count, CpuidResult};
+    use core::arch::x86_64::{__cpuid_count, CpuidResult};
     use core::sync::atomic::AtomicU8;
     use core::sync::atomic::Ordering::Relaxed;
 
@@ -67,15 +67,22 @@ mod strings {
     }
 
     fn is_fast() -> bool {
-        let CpuidResult { eax: most, ebx, ecx, edx } = __cpuid(0);
+        let CpuidResult { eax: most, ebx, ecx, edx } = leaf(0);
         let vendor = [ebx, edx, ecx].map(u32::to_le_bytes);
         if most < 7 || vendor.as_flattened() != b"AuthenticAMD" {
             return false;
         }
-        let signature = __cpuid(1).eax;
+        let signature = leaf(1).eax;
         let family = (signature >> 8 & 0xf) + (signature >> 20 & 0xff);
-        let has_fast_strings = __cpuid_count(7, 0).ebx >> 9 & 1 == 1;
+        let has_fast_strings = leaf(7).ebx >> 9 & 1 == 1;
         family >= FAMILY && has_fast_strings
+    }
+
+    /// Returns what the processor says about itself in the first part of a leaf.
+    #[allow(unused_unsafe, reason = "later versions of Rust have the function as a safe one")]
+    fn leaf(number: u32) -> CpuidResult {
+        // SAFETY: every processor of this architecture has the instruction.
+        unsafe { __cpuid_count(number, 0) }
     }
 }
 
