@@ -17,7 +17,7 @@ use crate::matching::Envelope;
 use crate::memory::{Memory, OutOfMemory};
 use crate::shm::{Cell, CellHead};
 use crate::sync::{Step, reached};
-use crate::wire::{CellIndex, Corrupt, Key, Offer, PacketKind, SHORT_MAX, Turn};
+use crate::wire::{CellIndex, Corrupt, Key, Offer, PacketKind, ParcelHead, SHORT_MAX, Turn};
 
 impl<M: Memory + Clone> Engine<M> {
     /// Takes the packets in the receive queue, and returns whether there were any. Takes at most as
@@ -70,7 +70,8 @@ impl<M: Memory + Clone> Engine<M> {
         let payload = PacketPayload::Lines(message);
         let packet = Packet { envelope, kind, total: length, length, payload };
         if kind == PacketKind::Parcel {
-            if !self.take_posted_parcel(&envelope, message) {
+            let is_head = length == ParcelHead::LENGTH;
+            if !(is_head && self.take_posted_parcel(&envelope, message)) {
                 match self.deliver_parcel(&packet)? {
                     Filled::Nothing => return Ok(false),
                     Filled::Part => return Ok(true),

@@ -202,7 +202,7 @@ impl Parcels {
         self.word_of(self.higher).0.store(u64::from(self.returned), order("parcels/3", Release));
     }
 
-    /// Takes the parcels that the peer has returned. The set that was opened first has memory.
+    /// Takes the parcels that the peer has returned. Accesses no memory while none is lent.
     #[inline(always)]
     pub fn collect(&mut self) {
         if self.lent == 0 {
