@@ -221,19 +221,18 @@ pub fn find_run(
     extent: u64,
     mut each: impl FnMut(Attachment, AttachmentTag),
 ) -> bool {
-    let (_, mut at) = AttachmentTag::split(displacement);
-    let Some(end) = at.checked_add(extent) else { return false };
+    let Some(end) = AttachmentTag::split(displacement).1.checked_add(extent) else { return false };
     let mut named = displacement;
     loop {
         let Some((found, tag)) = find(entries.clone(), named, 1) else { return false };
         each(found, tag);
-        at = found.address + found.length;
-        if at >= end {
+        let next = found.address + found.length;
+        if next >= end {
             return true;
         }
         // No attachment of a sound table reaches beyond the addresses that a program may have.
-        let (None, _) = AttachmentTag::split(at) else { return false };
-        named = at;
+        let (None, _) = AttachmentTag::split(next) else { return false };
+        named = next;
     }
 }
 

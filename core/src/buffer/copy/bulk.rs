@@ -79,33 +79,19 @@ unsafe fn stream(source: *const u8, destination: *mut u8, length: usize) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing::copies_whole;
     use super::*;
 
     #[test]
     fn every_length_at_every_alignment_is_copied_whole_and_nothing_beyond_it() {
-        let source: [u8; 300] = core::array::from_fn(|at| (at * 7 + 1) as u8);
+        // Miri takes too long for every length. The chosen ones still cover each loop and each
+        // remainder of the kernel.
+        let lengths = (0..=220).step_by(if cfg!(miri) { 11 } else { 1 });
         for stores in [Stores::Cached, Stores::Fetching, Stores::NonTemporal] {
-            for (from, to) in [(0, 0), (1, 0), (0, 1), (3, 17), (16, 63)] {
-                // Miri takes too long for every length. The chosen ones still cover each loop and
-                // each remainder of the kernel.
-                for length in (0..=220).step_by(if cfg!(miri) { 11 } else { 1 }) {
-                    let mut destination = [0xee_u8; 300];
-                    // SAFETY: both arrays are long enough and distinct.
-                    unsafe {
-                        copy_bulk(
-                            source.as_ptr().add(from),
-                            destination.as_mut_ptr().add(to),
-                            length,
-                            stores,
-                        );
-                    }
-                    assert_eq!(destination[to..to + length], source[from..from + length]);
-                    // Slices are compared as a whole, which is quick under Miri.
-                    let untouched = [0xee_u8; 300];
-                    assert_eq!(destination[..to], untouched[..to], "{length}");
-                    assert_eq!(destination[to + length..], untouched[to + length..], "{length}");
-                }
-            }
+            copies_whole::<300>(lengths.clone(), |from, to, length| {
+                // SAFETY: the arrays of `copies_whole` are long enough and distinct.
+                unsafe { copy_bulk(from, to, length, stores) };
+            });
         }
     }
 }

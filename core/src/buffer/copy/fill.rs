@@ -1,7 +1,7 @@
 //! Copies into memory that another core read last, and reads next.
 
 use super::bulk::{Stores, copy_bulk};
-#[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::opaque::copy_string;
 use crate::sync::has_fast_strings;
 
@@ -22,8 +22,8 @@ const STRING_LEAST: usize = 2048;
 /// overlap.
 #[inline]
 pub unsafe fn fill(source: *const u8, destination: *mut u8, length: usize, stores: Stores) {
-    #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
-    if length >= STRING_LEAST && has_fast_strings() {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if fills_alike(length) {
         // SAFETY: the caller guarantees valid, separate ranges (contract of `fill`).
         return unsafe { copy_string(source, destination, length) };
     }
@@ -40,27 +40,16 @@ pub fn fills_alike(length: usize) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing::copies_whole;
     use super::*;
 
     #[test]
     fn every_length_at_every_alignment_is_copied_whole_and_nothing_beyond_it() {
-        const ROOM: usize = STRING_LEAST + 500;
-        let source: [u8; ROOM] = core::array::from_fn(|at| (at * 7 + at / 251) as u8);
         let step = if cfg!(miri) { 101 } else { 1 };
-        for (from, to) in [(0, 0), (1, 0), (0, 8), (3, 17), (16, 63)] {
-            for length in (STRING_LEAST - 100..STRING_LEAST + 300).step_by(step) {
-                let mut destination = [0xee_u8; ROOM];
-                // SAFETY: both arrays are long enough and distinct.
-                unsafe {
-                    let (from, to) = (source.as_ptr().add(from), destination.as_mut_ptr().add(to));
-                    fill(from, to, length, Stores::Cached);
-                }
-                assert_eq!(destination[to..to + length], source[from..from + length], "{length}");
-                // Slices are compared as a whole, which is quick under Miri.
-                let untouched = [0xee_u8; ROOM];
-                assert_eq!(destination[..to], untouched[..to], "{length}");
-                assert_eq!(destination[to + length..], untouched[to + length..], "{length}");
-            }
-        }
+        let lengths = (STRING_LEAST - 100..STRING_LEAST + 300).step_by(step);
+        copies_whole::<{ STRING_LEAST + 500 }>(lengths, |from, to, length| {
+            // SAFETY: the arrays of `copies_whole` are long enough and distinct.
+            unsafe { fill(from, to, length, Stores::Cached) };
+        });
     }
 }

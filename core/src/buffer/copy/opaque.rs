@@ -94,7 +94,7 @@ pub(super) unsafe fn stream_line(source: *const u8, destination: *mut u8) {
 /// # Safety
 ///
 /// The contract of [`copy_opaque`] holds, and the two ranges do not overlap.
-#[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline(always)]
 pub(super) unsafe fn copy_string(source: *const u8, destination: *mut u8, length: usize) {
     // SAFETY: the caller guarantees valid ranges (contract of `copy_string`). Functions are entered

@@ -119,31 +119,16 @@ unsafe fn copy_vectors<const AHEAD: usize>(source: *const u8, destination: *mut 
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing::copies_whole;
     use super::*;
 
     #[test]
     fn every_length_at_every_alignment_is_copied_whole_and_nothing_beyond_it() {
-        const ROOM: usize = 3 * WIDE_LEAST;
-        let source: [u8; ROOM] = core::array::from_fn(|at| (at * 7 + at / 251) as u8);
         let step = if cfg!(miri) { 401 } else { 1 };
-        for (from, to) in [(0, 0), (1, 0), (0, 8), (3, 17), (16, 63)] {
-            for length in (WIDE_LEAST - 130..WIDE_LEAST + 400).step_by(step) {
-                let mut destination = [0xee_u8; ROOM];
-                // SAFETY: both arrays are long enough and distinct.
-                unsafe {
-                    copy_cached(
-                        source.as_ptr().add(from),
-                        destination.as_mut_ptr().add(to),
-                        length,
-                    );
-                }
-                assert_eq!(destination[to..to + length], source[from..from + length], "{length}");
-                // Slices are compared as a whole, which is quick under Miri.
-                let untouched = [0xee_u8; ROOM];
-                assert_eq!(destination[..to], untouched[..to], "{length}");
-                let after = to + length;
-                assert_eq!(destination[after..], untouched[after..], "{length}");
-            }
-        }
+        let lengths = (WIDE_LEAST - 130..WIDE_LEAST + 400).step_by(step);
+        copies_whole::<{ 3 * WIDE_LEAST }>(lengths, |from, to, length| {
+            // SAFETY: the arrays of `copies_whole` are long enough and distinct.
+            unsafe { copy_cached(from, to, length) };
+        });
     }
 }
