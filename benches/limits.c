@@ -14,19 +14,16 @@
 //   moves at this speed while one side computes.
 
 #define _GNU_SOURCE
-#include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <string.h>
-#include <sys/mman.h>
 #include <sys/uio.h>
-#include <time.h>
 #include <unistd.h>
 #ifdef __SSE2__
 #include <immintrin.h>
 #endif
+
+#include "two_threads.h"
 
 enum {
   LINE = 64,
@@ -38,7 +35,6 @@ enum {
   ROUNDS = 400,
   LARGE = 1 << 20,
   RING = 1 << 20,
-  REAL_TIME = 50,
 };
 
 enum stores { CACHED, NON_TEMPORAL, BY_FOUR, STRING };
@@ -51,21 +47,6 @@ static char *ring, *large[2];
 static size_t slots, message, count;
 static enum stores stores;
 static pthread_barrier_t together;
-
-static double now(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
-}
-
-static void bind_to(size_t processor) {
-  cpu_set_t own;
-  CPU_ZERO(&own);
-  CPU_SET(processor, &own);
-  sched_setaffinity(0, sizeof own, &own);
-  struct sched_param real_time = {.sched_priority = REAL_TIME};
-  sched_setscheduler(0, SCHED_FIFO, &real_time);
-}
 
 // Bounces a line between the sides 0 and 1. Returns its time one way.
 static double line(uint64_t side) {
@@ -224,14 +205,6 @@ static void one_copy(void) {
   }
   pthread_join(thread, NULL);
   printf("\n");
-}
-
-static char *memory(size_t bytes) {
-  void *start = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (start == MAP_FAILED)
-    return NULL;
-  memset(start, 1, bytes);
-  return start;
 }
 
 int main(void) {

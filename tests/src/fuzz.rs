@@ -18,7 +18,7 @@ use strait_core::lmt::{Refused, Rtr, RtrAck, SendCookie, Transfer};
 use strait_core::matching::{ANY_SOURCE, ANY_TAG, Pattern};
 use strait_core::rndv::Rendezvous;
 use strait_core::shm::{CellArena as _, ParcelSet, RUN_MAX};
-use strait_core::wire::{HeaderWord, Key, ParcelHead, Sequence, StreamHead};
+use strait_core::wire::{HeaderWord, Key, ParcelHead, Sequence, StreamHead, StridedRun};
 
 pub use locks::locks;
 pub use strait::parsers::{greeting, join, pmi};
@@ -105,6 +105,13 @@ fn words(input: &mut Unstructured<'_>) -> Result<()> {
     if let Ok(ack) = RtrAck::parse(packet) {
         assert_eq!(ack.pack(), packet);
         assert!(ack.place < DESCRIPTORS_PER_RANK);
+    }
+
+    let bytes: [u8; StridedRun::LENGTH] = input.arbitrary()?;
+    if let Ok(run) = StridedRun::parse(&bytes) {
+        assert_eq!(run.pack(), bytes);
+        let (last, left) = run.at(run.count - 1, run.length - 1).expect("the last byte");
+        assert!(left == 1 && last.address >= run.first.address && run.bytes().is_some());
     }
     Ok(())
 }

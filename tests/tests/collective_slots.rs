@@ -62,6 +62,27 @@ fn two_members_exchange_vectors_of_every_short_length() {
     });
 }
 
+/// The members below one that finds another length in a broadcast must not wait for its vector.
+#[test]
+fn a_broadcast_of_another_length_ends_at_all_members() {
+    threads(SegmentConfig::new(7), |world| {
+        let endpoint = world.endpoint();
+        for (at_root, elsewhere) in [(1, 5), (5, 1), (0, 1), (1, 0)] {
+            let is_root = world.rank() == 2;
+            let mut data = vec![7_u64; if is_root { at_root } else { elsewhere }];
+            match endpoint.broadcast(&mut data, 2) {
+                Ok(()) => assert!(is_root),
+                Err(Error::Collective(CollectiveError::Length { .. })) => assert!(!is_root),
+                Err(error) => panic!("{error}"),
+            }
+        }
+        let mut data = [u64::from(world.rank()); 2];
+        endpoint.broadcast(&mut data, 6).unwrap();
+        assert_eq!(data, [6; 2]);
+        world.finalize().unwrap();
+    });
+}
+
 /// An operation may be called by the function of another one.
 #[test]
 fn a_function_may_use_the_group() {

@@ -121,7 +121,7 @@ fn cross(job: Ranks) {
             let wrong = payload::first_difference(id(from, rank), &rooms[from as usize]);
             assert_eq!(wrong, None, "from rank {from}");
         }
-        let RemoteTransfers { read, written } = world.remote_transfers();
+        let RemoteTransfers { read, written, .. } = world.remote_transfers();
         let writes = world.tuning().remote_transfer == RemoteTransfer::Write;
         assert_eq!([read, written], if writes { [0, 2] } else { [2, 0] });
         world.finalize().unwrap();

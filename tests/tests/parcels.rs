@@ -49,7 +49,7 @@ fn receive(worlds: &[World], source: u32, destination: u32, data: &[u8]) {
 
 #[test]
 fn what_came_in_parcels_is_answered_in_them() {
-    in_one_thread(SegmentConfig::new(2), |worlds| {
+    in_one_thread(SegmentConfig { parcels: 8, ..SegmentConfig::new(2) }, |worlds| {
         open(worlds);
         let data: Vec<_> = (0..4).map(|id| payload::of(id, FOUR)).collect();
         assert!(at_once(worlds, 0, 1, &data[0]), "four parcels are here");

@@ -131,6 +131,17 @@ fn a_profile_with_a_wrong_line_starts_nothing() {
         let cause = "the tag is \"seven\"; expected a number";
         let expected = format!("rendezvous profile {}, line 2: {cause}", file.display());
         assert_eq!(error.to_string(), expected);
+        // The program's choice is refused for the same line. A user's choice wins over it.
+        let by_program = || World::builder().rendezvous_profile(&path).in_process(1);
+        // SAFETY: as above.
+        unsafe { env::remove_var(IN) };
+        assert_eq!(by_program().unwrap_err().to_string(), expected);
+        let other = path.join("other");
+        fs::create_dir(&other).unwrap();
+        fs::write(other.join("rank.0"), "strait rendezvous profile 1: rank 0 of 1\n").unwrap();
+        // SAFETY: as above.
+        unsafe { env::set_var(IN, &other) };
+        assert_eq!(by_program().unwrap().len(), 1);
         world.finalize().unwrap();
     });
 }

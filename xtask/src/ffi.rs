@@ -19,7 +19,7 @@ struct Program {
     jobs: &'static [&'static str],
 }
 
-const PROGRAMS: [Program; 11] = [
+const PROGRAMS: [Program; 12] = [
     Program { name: "handles", sources: &["ffi/c/tests/c/handles.c"], jobs: &[] },
     Program { name: "fork", sources: &["ffi/c/tests/c/fork.c"], jobs: &[] },
     Program { name: "exchange", sources: &["ffi/c/tests/c/exchange.c"], jobs: &[] },
@@ -56,6 +56,11 @@ const PROGRAMS: [Program; 11] = [
             "-n 2 --nodes 2 --keep-going --env ENDS=1 --env STRAIT_RING=pipeline",
             "-n 2 --nodes 2 --keep-going --env ENDS=1 --env STRAIT_RING=rendezvous_write",
         ],
+    },
+    Program {
+        name: "transfer_method",
+        sources: &["ffi/c/tests/c/transfer_method.c"],
+        jobs: &["-n 2", "-n 2 --keep-going --env ENDS=1"],
     },
     Program { name: "pingpong", sources: &["ffi/c/examples/pingpong.c"], jobs: &["-n 2"] },
     Program { name: "ch3", sources: &["ffi/c/examples/ch3.c"], jobs: &["-n 4", "-n 2 --nodes 2"] },

@@ -5,6 +5,8 @@
 pub mod copy;
 mod cursor;
 mod direction;
+mod runs;
 
 pub use cursor::{Cursor, Part};
 pub use direction::Direction;
+pub use runs::{Run, Runs};

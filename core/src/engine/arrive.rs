@@ -4,6 +4,7 @@
 use core::ptr::NonNull;
 
 use super::message::{DeferredSend, UnexpectedData, UnexpectedMessage};
+use super::method_news::MethodNews;
 use super::packet::{Packet, PacketPayload};
 use super::parcels::Filled;
 use super::reassembly::ArrivalTarget;
@@ -142,6 +143,11 @@ impl<M: Memory + Clone> Engine<M> {
             | PacketKind::Offer
             | PacketKind::Rtr
             | PacketKind::RtrAck
+            | PacketKind::MethodRts
+            | PacketKind::MethodCts
+            | PacketKind::MethodCookie
+            | PacketKind::MethodDone
+            | PacketKind::MethodRetract
             | PacketKind::Parcel => whole,
             PacketKind::EagerFirst | PacketKind::EagerMore => length < head.total,
             PacketKind::Called => length <= head.total,
@@ -181,6 +187,20 @@ impl<M: Memory + Clone> Engine<M> {
                 };
             }
             PacketKind::EagerMore => return Ok(self.continue_message(&packet)?),
+            _ => return self.deliver_control(packet),
+        };
+        if !packet.completes() {
+            let left = packet.total - packet.length;
+            self.peers[packet.envelope.source as usize].arriving.begin(target, left);
+        }
+        Ok(())
+    }
+
+    /// Delivers a packet without data of a message: an announcement, or what two sides of a large
+    /// message tell each other.
+    #[inline(never)]
+    fn deliver_control(&mut self, packet: Packet) -> Result<(), ProgressError> {
+        match packet.kind {
             PacketKind::Rts => {
                 let cookie = SendCookie::parse(&packet.head_of_payload()?)?;
                 let Envelope { context, source, tag } = packet.envelope;
@@ -193,26 +213,27 @@ impl<M: Memory + Clone> Engine<M> {
                 }
                 cookie.reach(&self.segment, source)?;
                 self.negotiation.take_rts(source, Key::new(context, tag), Turn::parse(cookie.turn));
-                return self.take_news(&packet.envelope, DeferredSend::Announced(cookie));
+                self.take_news(&packet.envelope, DeferredSend::Announced(cookie))
             }
             PacketKind::Offer => {
                 let offer = Offer::parse(packet.head_of_payload()?)?;
-                return self.take_news(&packet.envelope, DeferredSend::Offered(offer));
+                self.take_news(&packet.envelope, DeferredSend::Offered(offer))
+            }
+            PacketKind::MethodRts => self.deliver_method_rts(&packet),
+            PacketKind::MethodRetract => self.take_method_retraction(&packet),
+            PacketKind::MethodCts | PacketKind::MethodCookie | PacketKind::MethodDone => {
+                self.take_method_packet(&packet)
             }
             PacketKind::Rtr => {
                 let rtr = Rtr::parse(packet.head_of_payload()?)?;
-                return Ok(self.take_rtr(&packet.envelope, rtr)?);
+                Ok(self.take_rtr(&packet.envelope, rtr)?)
             }
             PacketKind::RtrAck => {
                 let ack = RtrAck::parse(packet.head_of_payload()?)?;
-                return Ok(self.take_rtr_ack(&packet.envelope, ack)?);
+                Ok(self.take_rtr_ack(&packet.envelope, ack)?)
             }
-        };
-        if !packet.completes() {
-            let left = packet.total - packet.length;
-            self.peers[packet.envelope.source as usize].arriving.begin(target, left);
+            kind => Err(Corrupt::Kind { found: kind as u8 }.into()),
         }
-        Ok(())
     }
 
     /// Handles the announcement of a message that its sender kept: the message meets its receive,
@@ -226,9 +247,9 @@ impl<M: Memory + Clone> Engine<M> {
         let Some(id) = self.posted.take(envelope) else {
             let total = match kept {
                 DeferredSend::Announced(cookie) => cookie.total as usize,
-                DeferredSend::Offered(offer) | DeferredSend::Exposed { offer, .. } => {
-                    offer.total as usize
-                }
+                DeferredSend::Method(MethodNews { offer, .. })
+                | DeferredSend::Offered(offer)
+                | DeferredSend::Exposed { offer, .. } => offer.total as usize,
             };
             let (envelope, body) = (*envelope, UnexpectedData::There(kept));
             self.unexpected.insert(UnexpectedMessage::new(envelope, body, total, 0))?;
@@ -238,7 +259,7 @@ impl<M: Memory + Clone> Engine<M> {
         let has_turn = match kept {
             DeferredSend::Announced(cookie) => Turn::parse(cookie.turn).is_some(),
             DeferredSend::Exposed { turn, .. } => turn.is_some(),
-            DeferredSend::Offered(_) => false,
+            DeferredSend::Method(_) | DeferredSend::Offered(_) => false,
         };
         self.note_met(envelope);
         if let Some(buffer) = self.unpost(id, envelope, has_turn)? {
@@ -251,10 +272,11 @@ impl<M: Memory + Clone> Engine<M> {
     pub(super) fn reserve_for(&mut self, kept: DeferredSend) -> Result<(), OutOfMemory> {
         self.transfers.reserve_receiver()?;
         self.pulls.reserve()?;
-        if let DeferredSend::Exposed { .. } = kept {
-            self.network.reserve_reading()?;
+        match kept {
+            DeferredSend::Exposed { .. } => self.network.reserve_reading(),
+            DeferredSend::Method(_) => self.transfers.methods_mut().reserve(),
+            DeferredSend::Announced(_) | DeferredSend::Offered(_) => Ok(()),
         }
-        Ok(())
     }
 
     /// Matches the first packet of a message with its posted receive.

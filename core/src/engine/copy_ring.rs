@@ -13,11 +13,10 @@ use crate::wire::Corrupt;
 /// Smallest and largest chunk, in bytes. A long chunk costs less; a short one reaches the receiver
 /// sooner.
 const CHUNK_LEAST: usize = 8 * 1024;
-const CHUNK_MOST: usize = 32 * 1024;
+const CHUNK_MOST: usize = 64 * 1024;
 
-/// Smallest message, in bytes, that its receiver stores round its caches when its sender does. A
-/// shorter message stays in the cache for the next reader.
-const STREAMED_LEAST: usize = 128 * 1024;
+/// Largest chunk of a message that has fewer than 16 of them.
+const CHUNK_OF_FEW: usize = 32 * 1024;
 
 /// Number of chunks that are copied in before the receive is posted.
 const AHEAD: usize = 4;
@@ -50,6 +49,8 @@ pub(super) enum Outlet {
 pub(super) struct Filling {
     end: CopyRingSender,
     granules: NonNull<u8>,
+    /// Half of the ring, in bytes: the receiver may empty the other half meanwhile.
+    chunk_most: usize,
     ready: Ready,
     /// Set while a message waits for room. Nothing is copied in early then.
     pressed: bool,
@@ -81,15 +82,11 @@ pub(super) struct RingMessage {
 }
 
 impl RingMessage {
-    /// Returns the bytes of a chunk: an eighth of the message, so that both sides are busy for most
-    /// of the time.
+    /// Returns the bytes of a chunk: an eighth to a sixteenth of the message, so that both sides
+    /// are busy for most of the time.
     fn chunk(&self) -> usize {
-        (self.total / 8).clamp(CHUNK_LEAST, CHUNK_MOST)
-    }
-
-    /// Returns whether the receiver, too, is to store the message round its caches.
-    fn is_streamed(&self) -> bool {
-        self.stores == Stores::NonTemporal && self.total >= STREAMED_LEAST
+        let of_few = (self.total / 8).clamp(CHUNK_LEAST, CHUNK_OF_FEW);
+        (self.total / 16).clamp(of_few, CHUNK_MOST)
     }
 }
 
@@ -99,7 +96,9 @@ impl Outlet {
         match segment.copy_ring(rank, peer) {
             Some((ring, granules)) => {
                 let end = CopyRingSender::new(ring);
-                Self::Open(Filling { end, granules, ready: Ready::default(), pressed: false })
+                let chunk_most = segment.plan().config().ring_granules as usize * GRANULE / 2;
+                let ready = Ready::default();
+                Self::Open(Filling { end, granules, chunk_most, ready, pressed: false })
             }
             None => Self::Refused,
         }
@@ -122,7 +121,8 @@ impl Filling {
         if self.ready.home == stream.home && self.ready.first < self.ready.count {
             return Ok(true);
         }
-        let has_room = self.end.room(0, stream.chunk().div_ceil(GRANULE) as u32)?.is_some();
+        let chunk = stream.chunk().min(self.chunk_most);
+        let has_room = self.end.room(0, chunk.div_ceil(GRANULE) as u32)?.is_some();
         self.pressed |= !has_room;
         Ok(has_room)
     }
@@ -152,7 +152,7 @@ impl Filling {
         self.pressed = false;
         let (handle, generation) = (piece.handle, stream.home.generation);
         let (offset, bytes) = (piece.offset as u64, length as u32);
-        let streamed = stream.is_streamed();
+        let streamed = stream.stores == Stores::NonTemporal;
         let more = length < piece.length;
         let chunk = RingChunk { handle, generation, offset, length: bytes, streamed, more };
         self.end.publish(count, chunk);
@@ -196,7 +196,7 @@ impl Filling {
         length: usize,
     ) -> Result<Option<(usize, u32)>, Corrupt> {
         // At most `CHUNK_MOST` bytes, so the count fits.
-        let wanted = length.div_ceil(GRANULE) as u32;
+        let wanted = length.min(self.chunk_most).div_ceil(GRANULE) as u32;
         let Some(room) = self.end.room(self.ready.granules, wanted)? else { return Ok(None) };
         let length = length.min(room.count as usize * GRANULE);
         // SAFETY: the granules belong to the ring, and to this side until they are published. No

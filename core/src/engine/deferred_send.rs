@@ -122,10 +122,16 @@ impl<M: Memory + Clone> Engine<M> {
     /// Queues the message that `destination` pulls for sending. Returns false if the message was
     /// not offered or was pulled before.
     pub(super) fn answer_call(&mut self, destination: u32, place: u32, number: u32) -> bool {
-        let Some(message) = self.requests.outgoing_mut(place) else { return false };
-        if message.stage != (SendStage::Offered { destination, number }) {
+        let Some(message) = self.requests.outgoing(place) else { return false };
+        let is_offered = match message.stage {
+            SendStage::Method { transfer } => {
+                self.is_pulled_from_method(transfer, destination, number)
+            }
+            stage => stage == (SendStage::Offered { destination, number }),
+        };
+        let Some(message) = self.requests.outgoing_mut(place).filter(|_| is_offered) else {
             return false;
-        }
+        };
         message.stage = SendStage::Called;
         reached(Step::CallTaken);
         self.peers[destination as usize].offers.answered();
@@ -139,10 +145,12 @@ impl<M: Memory + Clone> Engine<M> {
         while let Some((id, request)) = self.requests.next_from(from) {
             from = id + 1;
             let RequestState::Sending { message, .. } = request else { continue };
-            if matches!(
-                message.stage,
-                SendStage::Offered { destination, .. } if destination == rank
-            ) {
+            let is_to_rank = match message.stage {
+                SendStage::Offered { destination, .. } => destination == rank,
+                SendStage::Method { transfer } => self.leave_method_to(transfer, rank),
+                _ => false,
+            };
+            if is_to_rank {
                 self.end_send(id, outcome);
             }
         }

@@ -93,6 +93,7 @@ impl<M: Memory + Clone> Engine<M> {
         self.fail_senders_to(rank, Err(fault));
         self.fail_calls_to(rank, fault);
         self.fail_receivers_from(rank, fault);
+        self.fail_method_transfers_with(rank, fault);
         self.forget_kept_by(rank);
     }
 
@@ -177,7 +178,7 @@ impl<M: Memory + Clone> Engine<M> {
         } else {
             self.take_unexpected(number);
         }
-        if let UnexpectedData::Here(Some(owned)) = message.body {
+        if let Some(owned) = message.body.owned() {
             self.buffers.put_back(owned);
         }
     }

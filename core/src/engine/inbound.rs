@@ -1,5 +1,6 @@
 //! Large messages on their way in.
 
+use crate::buffer::copy::Stores;
 use crate::lmt::LmtReceiver;
 use crate::wire::Key;
 
@@ -11,5 +12,7 @@ pub(super) struct Inbound {
     pub(super) request: Option<u32>,
     pub(super) key: Key,
     pub(super) total: usize,
+    /// The stores of its chunks in the copy ring, once there was one.
+    pub(super) stores: Option<Stores>,
     pub(super) capacity: usize,
 }

@@ -4,7 +4,7 @@
 use super::copy_ring::{Emptying, Filling, Outlet};
 use crate::layout::{RingPart, Segment};
 use crate::lmt::{Chosen, Transfer, TransferChoice, UNMEASURED, WITHOUT_RING};
-use crate::memory::{Memory, OnFirstUse};
+use crate::memory::{Memory, OnFirstUse, OutOfMemory};
 
 /// Number of messages after which this rank stops looking for RTRs of the peer before it sends. The
 /// next RTR comes by progress.
@@ -89,6 +89,16 @@ impl LargePaths {
             }
             Outlet::Heads { .. } | Outlet::Open(_) | Outlet::Refused | Outlet::Absent => None,
         }
+    }
+
+    /// Returns whether no part of the copy ring to the peer has been asked for.
+    pub(super) const fn is_ring_unopened(&self) -> bool {
+        matches!(self.outlet, Outlet::Unopened)
+    }
+
+    /// Makes the choice of the transfer before the first message needs it.
+    pub(super) fn make_choice(&mut self, memory: &impl Memory) -> Result<(), OutOfMemory> {
+        self.choice.get_or_make(memory).map(drop)
     }
 
     /// Takes the answer about the memory of a part of the copy ring. `open` opens it.

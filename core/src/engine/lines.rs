@@ -226,11 +226,15 @@ impl<M: Memory + Clone> Engine<M> {
             let key = message.key();
             let envelope = envelope_of(source, key);
             let is_wanted = want.accepts(key);
-            if !self.posted.is_empty() && self.posted.find(&envelope).is_some() {
+            if !self.posted.is_empty() && self.posted.awaits(&envelope) {
                 // An older receive takes it.
             } else if !is_wanted {
                 if !may_keep {
                     return Bypass::Nothing;
+                }
+                if length <= SHORT_MAX && self.keep_short(envelope, message, length).is_ok() {
+                    self.peers[source as usize].paths.release_next(by_baton, length);
+                    continue;
                 }
             } else if length > buffer.len() {
                 return Bypass::Closed;
@@ -350,11 +354,13 @@ impl<M: Memory + Clone> Engine<M> {
         message: LineMessage,
         length: usize,
     ) -> Result<(), OutOfMemory> {
-        let mut bytes = [0_u64; SHORT_MAX / 8];
-        // SAFETY: the array has room for a short message.
-        unsafe { message.copy_short(NonNull::from(&mut bytes).cast(), length) };
-        let body = UnexpectedData::Short(bytes);
-        self.unexpected.insert(UnexpectedMessage::new(envelope, body, length, length))?;
+        let body = UnexpectedData::Short([0; SHORT_MAX / 8]);
+        let kept = UnexpectedMessage::new(envelope, body, length, length);
+        let number = self.unexpected.insert(kept)?;
+        if let Some(bytes) = self.unexpected.short_mut(number) {
+            // SAFETY: the array has room for a short message.
+            unsafe { message.copy_short(NonNull::from(bytes).cast(), length) };
+        }
         self.hold(envelope.source, length);
         Ok(())
     }
@@ -375,6 +381,18 @@ impl<M: Memory + Clone> Engine<M> {
     #[must_use]
     pub const fn has_unexpected(&self) -> bool {
         !self.unexpected.is_empty()
+    }
+
+    /// Returns whether no source has a packet in lines. That counts as a look of
+    /// [`Engine::serve_lines`], of which it saves the loops and calls.
+    #[inline(always)]
+    #[must_use]
+    pub fn finds_no_lines(&mut self) -> bool {
+        let found = self.others_have_lines(ANY_SOURCE);
+        if !found {
+            self.early.wait_looked(false);
+        }
+        !found
     }
 
     /// Returns whether a source other than `source` has a packet in lines.

@@ -1,10 +1,10 @@
 //! Unexpected messages.
 
 use super::message_buffers::OwnedBuffer;
-use crate::hca::RemoteAddress;
+use super::method_news::MethodNews;
 use crate::lmt::SendCookie;
 use crate::matching::Envelope;
-use crate::wire::{Offer, SHORT_MAX, Turn};
+use crate::wire::{MessageAddress, Offer, SHORT_MAX, Turn};
 
 /// An unexpected message: copied out of its cells, or kept by its sender.
 #[derive(Clone, Copy, Debug)]
@@ -61,6 +61,15 @@ pub(super) enum UnexpectedData {
 }
 
 impl UnexpectedData {
+    /// Returns the engine's memory that belongs to the message.
+    pub(super) const fn owned(&self) -> Option<OwnedBuffer> {
+        match self {
+            Self::Here(payload) => *payload,
+            Self::There(DeferredSend::Method(news)) => news.cookie,
+            Self::Short(_) | Self::There(_) | Self::Lost => None,
+        }
+    }
+
     /// Returns whether the data are in this rank, or arriving there.
     pub(super) const fn is_here(&self) -> bool {
         matches!(self, Self::Here(_) | Self::Short(_))
@@ -74,6 +83,8 @@ pub(super) enum DeferredSend {
     Announced(SendCookie),
     /// An offer: this rank had no room for the message.
     Offered(Offer),
+    /// An RTS of a message that the embedder's method moves.
+    Method(MethodNews),
     /// An RTS from another node: the message is large, and its receiver may read it where it lies.
-    Exposed { offer: Offer, from: RemoteAddress, turn: Option<Turn> },
+    Exposed { offer: Offer, from: MessageAddress, turn: Option<Turn> },
 }

@@ -49,7 +49,7 @@
 //! Large messages use two more kinds of memory. [`Engine::wants_parcels`] and
 //! [`Engine::wants_ring`] ask for it; [`Engine::parcels_backed`] and [`Engine::ring_backed`]
 //! answer. [`Engine::time_line`] and [`Engine::is_fill_due`] ask for the time of something, by
-//! which the engine chooses the copies that are fastest where the two cores are.
+//! which the engine chooses its copies. [`Engine::prepare_large`] prepares the first one.
 //!
 //! # State
 //!
@@ -66,7 +66,7 @@
 //! | `inbox` | the short ways in that are polled |
 //! | `pull_requests` | receives that met offered messages |
 //! | `negotiation` | RTRs that are here or sent, `rendezvous_choices` |
-//! | `transfers` | large messages of the node, `descriptors`, the time |
+//! | `transfers` | large messages of the node, `descriptors`, `method_transfers`, the time |
 //! | `network` | peers on other nodes: `stream`, `control`, `deaths`, large messages |
 //!
 //! The other files are the engine's calls, one concept each. They move values between machines.
@@ -153,7 +153,6 @@
 mod arrive;
 mod budget;
 mod bypass;
-mod cell_stores;
 mod cells;
 mod contact;
 mod copy_ring;
@@ -165,6 +164,7 @@ mod eager_flags;
 mod early_look;
 mod failure;
 mod failure_cause;
+mod fill_stores;
 mod gone;
 mod in_use;
 mod inbound;
@@ -176,6 +176,11 @@ mod lines;
 mod matched_probe;
 mod message;
 mod message_buffers;
+mod method_news;
+mod method_recv;
+mod method_send;
+mod method_transfers;
+mod named;
 mod negotiation;
 mod network;
 mod observed;
@@ -188,12 +193,14 @@ mod parcels;
 mod peer;
 mod peer_parcels;
 mod peers;
+mod prepare;
 mod pull_request;
 mod pull_requests;
 mod queued_receive;
 mod rank_list;
 mod reassembly;
 mod receive;
+mod recent_buffers;
 mod rendezvous_choices;
 mod request;
 mod requests;
@@ -250,6 +257,7 @@ use outbox::Outbox;
 use peer::Peer;
 use peers::Peers;
 use pull_requests::PullRequests;
+use recent_buffers::RecentBuffers;
 use request::RequestState;
 use requests::Requests;
 use transfers::Transfers;
@@ -271,6 +279,7 @@ pub struct Engine<M: Memory + Clone> {
     pulls: PullRequests<M>,
     negotiation: Negotiation<M>,
     transfers: Transfers<M>,
+    recent_buffers: RecentBuffers,
     network: Network<M>,
     stopped: bool,
     /// Whether a receive from any source took from the queue first, and may not do so next time.
@@ -329,6 +338,7 @@ impl<M: Memory + Clone> Engine<M> {
             requests: Requests::new(memory.clone()),
             negotiation: Negotiation::new(&memory),
             transfers: Transfers::new(&memory, rank)?,
+            recent_buffers: RecentBuffers::default(),
             pulls: PullRequests::new(memory.clone()),
             network: Network::new(&memory),
             stopped: false,

@@ -8,8 +8,8 @@ use super::rtrs::Wanted;
 use crate::matching::{Ahead, Pattern};
 use crate::memory::{Memory, OutOfMemory};
 use crate::rndv::{
-    EnvelopeProfile, EnvelopeSide, PlainEnvelopes, ProfileRecorder, Rendezvous, RndvStart,
-    RtrReceiver, RtrSender,
+    EnvelopeProfile, EnvelopeSide, NamedRtrs, PlainEnvelopes, ProfileRecorder, Rendezvous,
+    RndvStart, RtrReceiver, RtrSender,
 };
 use crate::wire::{Key, Turn};
 
@@ -20,6 +20,9 @@ pub(super) struct Negotiation<M: Memory> {
     receiver: RtrReceiver<M>,
     /// The RTRs that the receivers of this rank's messages have sent.
     sender: RtrSender<Wanted, M>,
+    /// The context of named messages, and the RTRs for those of this rank.
+    named_context: Option<u32>,
+    named: NamedRtrs<Wanted, M>,
     choices: RendezvousChoices<M>,
     /// The envelopes without speculation, by the profile of an earlier run.
     plain: PlainEnvelopes<M>,
@@ -35,6 +38,8 @@ impl<M: Memory + Clone> Negotiation<M> {
         Self {
             receiver: RtrReceiver::new(memory.clone()),
             sender: RtrSender::new(memory.clone()),
+            named_context: None,
+            named: NamedRtrs::new(memory.clone()),
             choices: RendezvousChoices::new(memory.clone()),
             plain: PlainEnvelopes::new(memory.clone()),
             recorder: None,
@@ -55,6 +60,16 @@ impl<M: Memory + Clone> Negotiation<M> {
         choice: Option<Rendezvous>,
     ) -> Result<(), OutOfMemory> {
         self.choices.set(context, choice)
+    }
+
+    /// Gives each message of `context` a name: no two of a pair have the same key.
+    pub(super) const fn name_messages(&mut self, context: u32) {
+        self.named_context = Some(context);
+    }
+
+    /// Returns whether the message has a name.
+    pub(super) fn is_named(&self, key: Key) -> bool {
+        self.named_context == Some(key.context())
     }
 
     /// Begins to record the profile of this run.
@@ -86,18 +101,23 @@ impl<M: Memory + Clone> Negotiation<M> {
 
     /// Returns counts of RTRs.
     pub(super) const fn counts(&self) -> Rtrs {
-        let usage = self.sender.usage();
-        Rtrs { heard: usage.heard, used: usage.used, stopped: usage.stopped, ..self.counts }
+        let (usage, named) = (self.sender.usage(), self.counts);
+        Rtrs {
+            heard: usage.heard + named.heard,
+            used: usage.used + named.used,
+            stopped: usage.stopped,
+            ..self.counts
+        }
     }
 
     /// Returns whether an RTR for the next message of the envelope is here.
     pub(super) fn is_asked(&self, destination: u32, key: Key) -> bool {
-        self.sender.is_asked(destination, key)
+        self.sender.is_asked(destination, key) || self.named.is_asked(destination, key)
     }
 
     /// Returns whether RTRs for the envelope are not stopped.
     pub(super) fn speculates(&self, destination: u32, key: Key) -> bool {
-        self.sender.speculates(destination, key)
+        self.is_named(key) || self.sender.speculates(destination, key)
     }
 
     /// Starts a large message to a rank of the node, with the Eager-flags of that rank.
@@ -108,6 +128,9 @@ impl<M: Memory + Clone> Negotiation<M> {
         eager: &mut EagerFlags,
         choice: Rendezvous,
     ) -> RndvStart<Wanted> {
+        if self.is_named(key) {
+            return self.start_named(destination, key);
+        }
         self.looks += 1;
         let found = eager.look(key, self.looks);
         self.sender.catch_up(destination, key, found, self.looks);
@@ -121,6 +144,9 @@ impl<M: Memory + Clone> Negotiation<M> {
         key: Key,
         choice: Rendezvous,
     ) -> RndvStart<Wanted> {
+        if self.is_named(key) {
+            return self.start_named(destination, key);
+        }
         let is_plain = self.plain.contains(destination, key);
         let choice = if is_plain { Rendezvous::Plain } else { choice };
         let start = self.sender.start(destination, key, choice);
@@ -130,6 +156,16 @@ impl<M: Memory + Clone> Negotiation<M> {
         start
     }
 
+    fn start_named(&mut self, destination: u32, key: Key) -> RndvStart<Wanted> {
+        match self.named.take(destination, key) {
+            Some(target) => {
+                self.counts.used += 1;
+                RndvStart::Write { turn: Turn::FIRST, target }
+            }
+            None => RndvStart::Rts(None),
+        }
+    }
+
     /// Returns the turn of a message that started by an RTR and could not use it.
     pub(super) fn refused(
         &mut self,
@@ -137,6 +173,10 @@ impl<M: Memory + Clone> Negotiation<M> {
         key: Key,
         choice: Rendezvous,
     ) -> Option<Turn> {
+        if self.is_named(key) {
+            self.counts.used -= 1;
+            return None;
+        }
         if let Some(recorder) = &mut self.recorder {
             recorder.unused(EnvelopeSide::Sender, destination, key);
         }
@@ -150,6 +190,10 @@ impl<M: Memory + Clone> Negotiation<M> {
 
     /// Handles an RTR that has come.
     pub(super) fn take_rtr(&mut self, source: u32, key: Key, turn: Turn, wanted: Wanted) {
+        if self.is_named(key) {
+            self.counts.heard += 1;
+            return self.named.rtr(source, key, wanted);
+        }
         if let Some(recorder) = &mut self.recorder {
             recorder.rtr(EnvelopeSide::Sender, source, key);
         }
@@ -158,6 +202,7 @@ impl<M: Memory + Clone> Negotiation<M> {
 
     /// Handles the retraction of an RTR that has come.
     pub(super) fn take_retraction(&mut self, source: u32, key: Key, turn: Turn) {
+        let _retracted = self.named.take(source, key);
         self.sender.retract(source, key, turn);
     }
 
@@ -182,6 +227,9 @@ impl<M: Memory + Clone> Negotiation<M> {
 
     /// Handles a message that uses an RTR of this rank.
     pub(super) fn take_rtr_ack(&mut self, source: u32, key: Key, turn: Turn) {
+        if self.is_named(key) {
+            return;
+        }
         if let Some(recorder) = &mut self.recorder {
             recorder.used(EnvelopeSide::Receiver, source, key);
         }
@@ -191,7 +239,9 @@ impl<M: Memory + Clone> Negotiation<M> {
     /// Counts an RTR that left.
     pub(super) fn count_sent(&mut self, destination: u32, key: Key) {
         self.counts.sent += 1;
-        if let Some(recorder) = &mut self.recorder {
+        if !self.is_named(key)
+            && let Some(recorder) = &mut self.recorder
+        {
             recorder.rtr(EnvelopeSide::Receiver, destination, key);
         }
     }
@@ -219,6 +269,7 @@ impl<M: Memory + Clone> Negotiation<M> {
     pub(super) fn forget(&mut self, peer: u32) {
         self.receiver.forget(peer);
         self.sender.forget(peer);
+        self.named.forget(peer);
     }
 }
 

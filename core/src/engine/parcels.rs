@@ -3,13 +3,14 @@
 
 use core::ptr::NonNull;
 
+use super::fill_stores::STREAMED_FILL_LEAST;
 use super::packet::{Packet, PacketPayload};
 use super::peer::Peer;
 use super::peer_parcels::FIRST_MAX;
 use super::request::{OutgoingMessage, RequestState};
 use super::{Bypass, Engine, ProgressError, SentShort, Status, Want};
 use crate::buffer::Cursor;
-use crate::buffer::copy::{self, Stores, copy_cached};
+use crate::buffer::copy::{Stores, copy_cached, fill, fills_alike};
 use crate::matching::Envelope;
 use crate::memory::Memory;
 use crate::shm::{LineMessage, ParcelSet};
@@ -70,13 +71,14 @@ impl<M: Memory + Clone> Engine<M> {
         let Some((run, place)) = peer.parcels.next(message.left()) else { return Ok(false) };
         let (mut data, length) = (message.data, message.left().min(run.length));
         if message.sent == 0 {
-            peer.parcels.begin();
+            peer.parcels.begin(message.total);
         }
         let run = ParcelRun { length, ..run };
         let mut head = head(message.total, message.sent, run, peer.parcels.lends());
+        let stores = peer.parcel_stores(length);
         // SAFETY: the run belongs to this rank and has room for `length` bytes. It is in the
         // segment, which no user's buffer overlaps.
-        let fill = |to, piece| unsafe { data.gather(to, piece) };
+        let fill = |to, piece| unsafe { data.gather_by(stores, to, piece) };
         // No older send waits.
         peer.open();
         let pieces = &mut peer.parcels;
@@ -88,7 +90,7 @@ impl<M: Memory + Clone> Engine<M> {
             data = message.data;
             // SAFETY: the run belongs to this rank and has room for the data. It is in the segment,
             // which no user's buffer overlaps.
-            unsafe { data.gather(place, length) };
+            unsafe { data.gather_by(stores, place, length) };
             head.pieces = 0;
             let sent =
                 self.push_control(destination, PacketKind::Parcel, message.key, &head.pack())?;
@@ -98,6 +100,7 @@ impl<M: Memory + Clone> Engine<M> {
             sent
         };
         if sent {
+            self.peers[destination as usize].count_filled_parcels(length);
             message.data = data;
             message.sent += length;
         }
@@ -116,15 +119,19 @@ impl<M: Memory + Clone> Engine<M> {
         let Some((run, place)) = next.filter(|(run, _)| length <= run.length) else {
             return SentShort::No;
         };
-        peer.parcels.begin();
+        peer.parcels.begin(length);
+        if peer.is_parcel_fill_due(length) {
+            return SentShort::No;
+        }
         let head = head(length, 0, ParcelRun { length, ..run }, peer.parcels.lends());
+        let stores = peer.parcel_stores(length);
         let mut rest = payload;
         let fill = |to: NonNull<u8>, piece| {
             let (next, others) = rest.split_at(piece);
             rest = others;
             // SAFETY: the run belongs to this rank and has room for the payload. It is in the
             // segment, which no user's buffer overlaps.
-            unsafe { copy::fill(next.as_ptr(), to.as_ptr(), piece, Stores::Cached) };
+            unsafe { fill(next.as_ptr(), to.as_ptr(), piece, stores) };
         };
         // Corruption is reported by `isend`: the caller uses it next, and it meets the same
         // corruption.
@@ -230,6 +237,32 @@ impl<M: Memory + Clone> Engine<M> {
             self.end_parcel(source, &head);
         }
         Ok(if all { Filled::All } else { Filled::Part })
+    }
+}
+
+impl Peer {
+    /// Returns the stores for a part of `length` bytes that is to fill parcels. Those that were
+    /// lent are, like cells, in the caches of the peer.
+    #[inline(always)]
+    fn parcel_stores(&self, length: usize) -> Stores {
+        if self.parcels.lends() { self.fill_stores.of_lent_parcels(length) } else { Stores::Cached }
+    }
+
+    /// Counts a part that has filled parcels.
+    fn count_filled_parcels(&mut self, length: usize) {
+        if self.parcels.lends() {
+            self.fill_stores.count(length);
+        }
+    }
+
+    /// Counts a message of `length` bytes that is about to fill parcels. Returns whether the
+    /// general path is to send it, which has it timed.
+    #[inline(always)]
+    fn is_parcel_fill_due(&mut self, length: usize) -> bool {
+        self.parcels.lends()
+            && length >= STREAMED_FILL_LEAST
+            && !fills_alike(length)
+            && self.fill_stores.is_due()
     }
 }
 

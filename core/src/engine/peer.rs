@@ -2,8 +2,8 @@
 
 use super::Gone;
 use super::budget::Share;
-use super::cell_stores::CellStores;
 use super::eager_flags::EagerFlags;
+use super::fill_stores::FillStores;
 use super::gone::PeerEnd;
 use super::large_paths::LargePaths;
 use super::offers::Offers;
@@ -36,6 +36,11 @@ impl StandIn {
     #[cfg(test)]
     pub(super) const ALL: [Self; Self::COUNT] =
         [Self::OnNode, Self::Remote, Self::Leaving, Self::Finished, Self::Unreachable];
+
+    /// Returns whether the ranks are on this node.
+    pub(super) fn is_on_node(self) -> bool {
+        self == Self::OnNode
+    }
 
     /// Returns how the ranks have ended their communication, if they have.
     pub(super) const fn gone(self) -> Option<Gone> {
@@ -74,7 +79,7 @@ pub(super) struct Peer {
     /// Memory and rings through which large messages go.
     pub(super) large: LargePaths,
     /// How parts of messages get into cells.
-    pub(super) cell_stores: CellStores,
+    pub(super) fill_stores: FillStores,
     /// Sends that wait for cells, oldest first.
     pub(super) waiting: WaitList,
     /// Sends that were offered to the peer and not pulled yet.
@@ -99,7 +104,7 @@ impl Peer {
             stream: None,
             parcels: PeerParcels::new(segment, rank, peer),
             large: LargePaths::default(),
-            cell_stores: CellStores::default(),
+            fill_stores: FillStores::default(),
             waiting: WaitList::default(),
             offers: Offers::default(),
             pulls: WaitList::default(),

@@ -26,12 +26,14 @@ pub(super) struct PeerParcels {
     /// Bytes that have been taken of the parcel which the next packet from the peer names, while
     /// its sender fills it.
     taken: usize,
-    /// Whether the last run between the two ranks went to the peer.
+    /// Whether the last run between the two ranks went to the peer, or there was none.
     sent_last: bool,
     /// Whether the runs of the message that was begun last are lent.
     lends: bool,
-    /// Whether this rank has lent any.
-    has_lent: bool,
+    /// Whether this rank has given any away.
+    gave: bool,
+    /// Whether this rank sends so many messages without an answer that it lends, or has no parcels.
+    streams: bool,
 }
 
 /// The new bytes of a part that is filled while it is read.
@@ -47,7 +49,15 @@ impl PeerParcels {
     pub(super) fn new(segment: &Segment, rank: u32, peer: u32) -> Self {
         let parcels = segment.parcels(rank, peer);
         let asked = ParcelSet::ALL.map(|set| !parcels.has(set));
-        Self { parcels, asked, taken: 0, sent_last: false, lends: false, has_lent: false }
+        Self {
+            parcels,
+            asked,
+            taken: 0,
+            sent_last: true,
+            lends: false,
+            gave: false,
+            streams: false,
+        }
     }
 
     /// Leaves the pair without parcels.
@@ -56,12 +66,12 @@ impl PeerParcels {
     }
 
     /// Returns a set of parcels that a message of `length` bytes wants, if no memory was wanted for
-    /// it before. A rank that lends wants all, so that more than one message is under way.
+    /// it before. A rank that sends a stream wants all, so that several messages are under way.
     #[inline]
     pub(super) const fn wants_memory(&self, length: usize) -> Option<ParcelSet> {
         match self.asked {
             [false, _] => Some(ParcelSet::First),
-            [true, false] if length > FIRST_MAX || self.has_lent => Some(ParcelSet::Further),
+            [true, false] if length > FIRST_MAX || self.streams => Some(ParcelSet::Further),
             _ => None,
         }
     }
@@ -82,17 +92,21 @@ impl PeerParcels {
         if !self.parcels.hold(length) {
             self.parcels.collect();
         }
-        self.parcels.will_hold(length)
+        let has_room = self.parcels.will_hold(length);
+        self.streams |= !has_room && self.gave && self.sent_last && length <= FIRST_MAX;
+        has_room
     }
 
-    /// Begins a message that goes in parcels.
+    /// Begins a message of `length` bytes that goes in parcels.
     ///
-    /// It is lent if this rank has few parcels left and the peer has not answered in parcels since
-    /// the last message. An answer travels in what came, which costs less than a return.
+    /// It is lent if this rank has few parcels and the peer has not answered in parcels since the
+    /// last message. An answer travels in what came, which costs less than a return. A long message
+    /// that takes all parcels is lent, too, since none would be left for the next one.
     #[inline(always)]
-    pub(super) fn begin(&mut self) {
-        self.lends = self.sent_last && self.parcels.are_few();
-        self.has_lent |= self.lends;
+    pub(super) fn begin(&mut self, length: usize) {
+        let long = if length > FIRST_MAX { length } else { 0 };
+        self.lends = self.sent_last && self.parcels.are_few(long);
+        self.streams |= self.lends && length <= FIRST_MAX;
     }
 
     /// Returns whether the message that was begun last is lent.
@@ -111,6 +125,7 @@ impl PeerParcels {
     #[inline(always)]
     pub(super) const fn hand_over(&mut self, head: &ParcelHead) {
         if head.lent == 0 {
+            self.gave = true;
             self.parcels.hand_over(head.run());
         } else {
             self.parcels.lend(head.run());
@@ -350,13 +365,41 @@ mod tests {
     }
 
     #[test]
+    fn a_rank_that_has_given_away_all_wants_further_ones() {
+        with_segment(2, |segment| {
+            let [mut out, mut back] = pair(segment);
+            assert!(out.have_room(FIRST_MAX));
+            out.begin(FIRST_MAX);
+            assert!(!out.lends());
+            let (head, sequence) = send(segment, &mut out, &[7; FIRST_MAX], 0);
+            assert!(back.take_message(&head, sequence, &mut [0; FIRST_MAX]));
+            back.keep(&head);
+            assert_eq!(out.wants_memory(1), None);
+            assert!(!out.have_room(1) && out.wants_memory(1) == Some(ParcelSet::Further));
+            assert!(back.have_room(2 * FIRST_MAX) && back.wants_memory(1).is_none());
+        });
+    }
+
+    #[test]
+    fn a_long_message_that_takes_all_parcels_is_lent() {
+        with_segment(2, |segment| {
+            let [mut out, _] = pair(segment);
+            out.backed(ParcelSet::Further, true);
+            for length in [2 * FIRST_MAX, 2 * FIRST_MAX + 1, 4 * FIRST_MAX] {
+                out.begin(length);
+                assert_eq!(out.lends(), length > 3 * FIRST_MAX, "{length}");
+            }
+        });
+    }
+
+    #[test]
     fn a_rank_that_only_sends_lends_what_it_has_left() {
         with_segment(2, |segment| {
             let [mut out, mut back] = pair(segment);
             let message = [7; PARCEL];
             let mut pass = |out: &mut PeerParcels| {
                 assert!(out.have_room(PARCEL));
-                out.begin();
+                out.begin(PARCEL);
                 let (head, sequence) = send(segment, out, &message, 0);
                 assert!(back.take_message(&head, sequence, &mut [0; PARCEL]));
                 back.keep(&head);
@@ -364,12 +407,12 @@ mod tests {
             };
             assert_eq!([(); 6].map(|()| pass(&mut out)), [0, 0, 1, 1, 1, 1]);
             assert_eq!(out.wants_memory(1), Some(ParcelSet::Further));
-            back.begin();
+            back.begin(PARCEL);
             let (head, sequence) = send(segment, &mut back, &message, 0);
             assert_eq!(head.lent, 0);
             assert!(out.take_message(&head, sequence, &mut [0; PARCEL]));
             out.keep(&head);
-            out.begin();
+            out.begin(PARCEL);
             assert!(!out.lends(), "the peer has answered");
         });
     }

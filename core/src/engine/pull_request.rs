@@ -23,6 +23,7 @@ impl<M: Memory + Clone> Engine<M> {
     ) -> Result<(), OutOfMemory> {
         match kept {
             DeferredSend::Announced(cookie) => self.start_recv(id, envelope, cookie, buffer),
+            DeferredSend::Method(news) => self.start_method_recv(id, envelope, news, buffer),
             DeferredSend::Offered(offer) => self.call_for(id, envelope.source, offer, buffer),
             DeferredSend::Exposed { offer, from, .. } => {
                 self.start_reading(id, envelope, (offer, from), buffer)

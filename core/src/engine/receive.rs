@@ -118,6 +118,9 @@ impl<M: Memory + Clone> Engine<M> {
             Some(RequestState::Granted { receiver }) => self.detach_receiver(receiver)?,
             Some(RequestState::Reading { reading }) => self.detach_reading(reading)?,
             Some(RequestState::Cleared { cts }) => self.detach_cleared(cts)?,
+            Some(RequestState::Method { transfer }) => {
+                return Err(self.still_moved_by_method(transfer));
+            }
             Some(RequestState::Calling { call }) => self.pulls.drop_receive(call),
             Some(RequestState::Posted { handle, .. }) => {
                 self.retract_from(id.0)?;
@@ -272,7 +275,7 @@ impl<M: Memory + Clone> Engine<M> {
         }
     }
 
-    fn check(&self, pattern: &Pattern) -> Result<(), StartError> {
+    pub(super) fn check(&self, pattern: &Pattern) -> Result<(), StartError> {
         let ranks = self.segment.ranks().max(self.peers.len() as u32);
         if pattern.source >= ranks && pattern.source != ANY_SOURCE {
             return Err(StartError::Rank { rank: pattern.source, ranks });

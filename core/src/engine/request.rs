@@ -280,6 +280,9 @@ pub(super) enum SendStage {
     Synchronous,
     /// The RTS of the large message `sender`. Nothing else of the message is sent here.
     Announce { sender: u32 },
+    /// The RTS of a message that the embedder's method moves. After the RTS nothing is sent, unless
+    /// the receiver pulls the message.
+    Method { transfer: u32 },
     /// None. The message was offered, and waits until `destination` pulls offer `number`.
     Offered { destination: u32, number: u32 },
     /// None. The message was announced to a rank on another node, which may read it.
@@ -332,6 +335,8 @@ pub(super) enum RequestState {
     Cleared { cts: u32 },
     /// A receive into which a message is being written by a rank on another node.
     Written { invited: u32 },
+    /// A receive that met a message that the embedder's method moves.
+    Method { transfer: u32 },
     /// A receive that met an offered message.
     Calling { call: u32 },
     /// Over; kept until its outcome is asked for.

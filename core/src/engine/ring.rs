@@ -1,10 +1,10 @@
 //! The copy rings of this rank in its progress.
 
 use super::Engine;
-use super::cell_stores::STREAMED_CELL_LEAST;
 use super::copy_ring::{Outlet, place};
+use super::fill_stores::STREAMED_FILL_LEAST;
 use crate::buffer::Cursor;
-use crate::buffer::copy::{Stores, fills_alike};
+use crate::buffer::copy::fills_alike;
 use crate::layout::RingPart;
 use crate::lmt::{Transfer, WireAddress};
 use crate::memory::Memory;
@@ -97,19 +97,25 @@ impl<M: Memory + Clone> Engine<M> {
     /// share a cache.
     #[inline]
     pub fn is_fill_due(&mut self, destination: u32, length: usize) -> bool {
-        let takes_cells = length >= STREAMED_CELL_LEAST
-            && length <= self.tuning.eager_max
+        let may_matter = length >= STREAMED_FILL_LEAST
             && self.tuning.transfer == Transfer::Auto
             && !fills_alike(length)
-            && self.peers.known(destination as usize).is_some()
-            && !self.goes_in_parcels(destination, length);
-        takes_cells && self.peers[destination as usize].cell_stores.is_due()
+            && self.peers.known(destination as usize).is_some();
+        if !may_matter {
+            return false;
+        }
+        let fills_what_comes_back = if self.goes_in_parcels(destination, length) {
+            self.peers[destination as usize].parcels.lends()
+        } else {
+            length <= self.tuning.eager_max
+        };
+        fills_what_comes_back && self.peers[destination as usize].fill_stores.is_due()
     }
 
     /// Takes the nanoseconds of a send that [`Engine::is_fill_due`] asked for.
     pub fn fill_timed(&mut self, destination: u32, nanoseconds: u64) {
         if let Some(peer) = self.peers.known_mut(destination as usize) {
-            peer.cell_stores.timed(nanoseconds);
+            peer.fill_stores.timed(nanoseconds);
         }
     }
 
@@ -122,17 +128,21 @@ impl<M: Memory + Clone> Engine<M> {
             let Some(ring) = self.peers[source as usize].large.ring_in() else { break };
             let Some((granules, chunk)) = ring.end.peek()? else { break };
             let RingChunk { handle, generation, offset, length, streamed, more } = chunk;
-            let known = self.transfers.receiver_mut(handle).map(|inbound| &mut inbound.half);
-            let Some(half) = known.filter(|half| half.peer() == source) else {
+            let known = self.transfers.receiver_mut(handle);
+            let Some(inbound) = known.filter(|inbound| inbound.half.peer() == source) else {
                 return Err(Corrupt::Length { found: u64::from(handle), max: 0 });
             };
+            let half = &mut inbound.half;
             if half.is_asking() {
                 // Its RTR-ACK left the sender before the chunk did, and the next call meets it.
                 break;
             }
             let (to, completed) = half.place(generation, offset, length as usize)?;
-            let stores = if streamed { Stores::NonTemporal } else { Stores::Fetching };
-            if let Some(mut to) = to {
+            if let Some((mut to, start)) = to.and_then(|to| Some((to, to.first()?.base))) {
+                let total = inbound.total;
+                let recent = &mut self.recent_buffers;
+                let stores =
+                    *inbound.stores.get_or_insert_with(|| recent.stores(start, total, streamed));
                 // SAFETY: `peek` returned the granules, which hold `length` bytes of the segment.
                 // No user buffer overlaps the segment.
                 unsafe { to.scatter_by(stores, place(ring.granules, granules), length as usize) };

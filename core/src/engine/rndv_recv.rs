@@ -34,6 +34,7 @@ impl<M: Memory + Clone> Engine<M> {
             request: Some(id),
             key,
             total,
+            stores: None,
             capacity,
         })?;
         half.start_recv(self.segment.descriptor(source, cookie.place), number);

@@ -2,7 +2,7 @@
 
 use super::copy_ring::RingMessage;
 use super::outbound::{Course, Outbound, Timing};
-use super::request::Pushed;
+use super::request::{Pushed, SendStage};
 use super::{Engine, Outcome, ProgressError, SendMode, StillClaimed};
 use crate::buffer::{Cursor, Part};
 use crate::layout::{Count, EventKind};
@@ -33,13 +33,20 @@ impl<M: Memory + Clone> Engine<M> {
         destination: u32,
         key: Key,
         data: Cursor,
-    ) -> Result<Option<u32>, OutOfMemory> {
+    ) -> Result<Option<SendStage>, OutOfMemory> {
         let total = data.remaining();
         let large = total > self.tuning.eager_max
             && Span::fits(total)
             && (mode == SendMode::Synchronous
                 || self.negotiation.is_asked(destination, key)
                 || !self.goes_in_parcels(destination, total));
+        if large
+            && destination != self.rank
+            && self.transfers.methods().is_set()
+            && let Some(stage) = self.pre_send_by_method(mode, destination, key, data)?
+        {
+            return Ok(Some(stage));
+        }
         let may_announce =
             || self.peers[destination as usize].large.may_announce(|| self.is_one_copy(&data));
         if !large || destination == self.rank || !may_announce() {
@@ -69,7 +76,7 @@ impl<M: Memory + Clone> Engine<M> {
             timing: Timing::of(total),
             owned: None,
         };
-        self.transfers.add_sender(outbound).map(Some)
+        self.transfers.add_sender(outbound).map(|sender| Some(SendStage::Announce { sender }))
     }
 
     /// Chooses the path of a message.

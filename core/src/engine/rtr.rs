@@ -52,7 +52,7 @@ impl<M: Memory + Clone> Engine<M> {
         };
         let half = LmtReceiver::ask(source, home, buffer, lent, home.of(&segment));
         let capacity = buffer.remaining();
-        let inbound = Inbound { half, request: Some(id), key, total: 0, capacity };
+        let inbound = Inbound { half, request: Some(id), key, total: 0, stores: None, capacity };
         let receiver = self.transfers.add_receiver(inbound).ok()?;
         let rtr = half.rtr(receiver, turn, self.peers[source as usize].large.may_read());
         self.want_fastbox(source);

@@ -85,14 +85,14 @@ impl<M: Memory + Clone> Engine<M> {
         // Fallible work comes first: once a packet has left, there must be a place for the rest.
         self.requests.reserve()?;
         let announced = self.pre_send(mode, destination, key, data)?;
-        let stage = announced.map_or(mode.first_stage(), |sender| SendStage::Announce { sender });
-        if announced.is_none() {
+        let stage = announced.unwrap_or(mode.first_stage());
+        if !matches!(stage, SendStage::Announce { .. }) {
             self.peers[destination as usize].eager.set(key);
         }
         let mut message = OutgoingMessage { key, total: data.remaining(), sent: 0, data, stage };
         let offered = match stage {
             SendStage::Eager => self.must_offer(destination, message.total),
-            stage => stage == SendStage::Synchronous,
+            stage => matches!(stage, SendStage::Synchronous | SendStage::Method { .. }),
         };
         if offered
             || !self.peers[destination as usize].waiting.is_empty()
@@ -106,7 +106,7 @@ impl<M: Memory + Clone> Engine<M> {
             }
             return Ok(Sent::Pending(RequestId(id)));
         }
-        let Some(sender) = announced else { return Ok(Sent::Done) };
+        let SendStage::Announce { sender } = stage else { return Ok(Sent::Done) };
         let id = self.requests.insert(owner, RequestState::Announced { sender })?;
         self.answer_for(sender, id);
         Ok(Sent::Pending(RequestId(id)))
@@ -125,6 +125,9 @@ impl<M: Memory + Clone> Engine<M> {
         };
         if let SendStage::Announce { sender } = message.stage {
             return self.detach_sender(sender);
+        }
+        if let SendStage::Method { transfer } = message.stage {
+            message.stage = self.leave_method_early(transfer)?;
         }
         if let SendStage::Exposed { announced } = message.stage {
             return Err(self.retract(announced));
@@ -199,6 +202,10 @@ impl<M: Memory + Clone> Engine<M> {
         let Some(message) = self.requests.outgoing(first) else { return };
         match message.stage {
             SendStage::Announce { sender } => self.finish_announcing(first, sender, outcome),
+            SendStage::Method { transfer } => {
+                self.leave_method(transfer);
+                self.end_send(first, outcome);
+            }
             _ => self.end_send(first, outcome),
         }
     }
@@ -285,6 +292,9 @@ impl<M: Memory + Clone> Engine<M> {
                 return self.push_offer(destination, id, message);
             }
             (SendStage::Synchronous, Some(id)) => return self.push_offer(destination, id, message),
+            (SendStage::Method { transfer }, Some(id)) => {
+                return self.push_method_rts(destination, id, transfer, message);
+            }
             _ => {}
         }
         if message.stage == SendStage::Eager && self.goes_in_parcels(destination, message.total) {
@@ -311,7 +321,7 @@ impl<M: Memory + Clone> Engine<M> {
                 _ => PacketKind::EagerMore,
             };
             let (key, total) = (message.key, message.total as u64);
-            let stores = self.peers[destination as usize].cell_stores.of_part(length);
+            let stores = self.peers[destination as usize].fill_stores.of_cell(length);
             let data = &mut message.data;
             // SAFETY: `put_cell` gives the payload of a cell, which has room for `length` bytes. No
             // user buffer overlaps it.
@@ -319,7 +329,7 @@ impl<M: Memory + Clone> Engine<M> {
             if !self.put_cell(destination, CellPart { kind, key, total, length }, fill)? {
                 return Ok(Pushed::Blocked);
             }
-            self.peers[destination as usize].cell_stores.count(length);
+            self.peers[destination as usize].fill_stores.count(length);
             message.sent += length;
             if message.left() == 0 {
                 return Ok(Pushed::Whole);

@@ -99,7 +99,8 @@ impl<M: Memory + Clone> Engine<M> {
     /// `length` bytes, since an RTS may have come (§3.1.1). The source may be any rank, and RTRs
     /// may be stopped. The call is not worthwhile before a receive that sends no RTR and waits,
     /// since that polls at once. Nor is it before the receive of a message that comes in parcels:
-    /// it would take the messages behind that one before their receives are posted.
+    /// it would take the messages behind that one before their receives are posted. An embedder
+    /// that names its messages takes in what has arrived itself.
     #[must_use]
     pub fn may_be_announced(&self, pattern: &Pattern, length: usize, owner: Owner) -> bool {
         let source = self.peers.get(pattern.source as usize);
@@ -108,6 +109,7 @@ impl<M: Memory + Clone> Engine<M> {
         let by_parcels = choice == Rendezvous::Adaptive && self.tuning.suits_parcels(length);
         self.tuning.may_announce(length)
             && choice != Rendezvous::Plain
+            && !self.negotiation.is_named(Key::new(pattern.context, pattern.tag))
             && self.negotiation.is_announced_to()
             && (is_far || owner != Owner::BLOCKING && !by_parcels)
     }
@@ -159,10 +161,23 @@ impl<M: Memory + Clone> Engine<M> {
         if self.unexpected.has_matched()
             || source == ANY_SOURCE
             || tag == ANY_TAG
-            || !self.tuning.may_announce(buffer.remaining())
-            || self.rendezvous(context) == Rendezvous::Plain
+            || self.negotiation.is_named(Key::new(context, tag))
+            || !self.predicts(pattern, buffer, owner)
         {
             return None;
+        }
+        let ahead = self.posted.ahead_of(pattern).map(|id| self.asked(id).map(|asked| asked.turn));
+        self.negotiation.may_request(pattern, ahead)
+    }
+
+    /// Returns whether a receive from a certain source predicts a large message to which an RTR is
+    /// of use.
+    pub(super) fn predicts(&self, pattern: &Pattern, buffer: &Cursor, owner: Owner) -> bool {
+        let Pattern { context, source, .. } = *pattern;
+        if !self.tuning.may_announce(buffer.remaining())
+            || self.rendezvous(context) == Rendezvous::Plain
+        {
+            return false;
         }
         let (unasked, pointless) = match self.peers[source as usize].is_remote() {
             // A receive that waits inside the library answers an RTS at once. Parcels need neither
@@ -178,11 +193,7 @@ impl<M: Memory + Clone> Engine<M> {
             true => (self.tuning.stream_max, buffer.in_one_part().is_none()),
         };
         // A short buffer predicts a short message.
-        if pointless || buffer.remaining() <= unasked {
-            return None;
-        }
-        let ahead = self.posted.ahead_of(pattern).map(|id| self.asked(id).map(|asked| asked.turn));
-        self.negotiation.may_request(pattern, ahead)
+        !pointless && buffer.remaining() > unasked
     }
 
     /// Returns the RTR of the receive `id`, if it is posted and has sent one.

@@ -22,6 +22,9 @@ impl<M: Memory + Clone> Engine<M> {
             from = number + 1;
             moved |= self.advance_receiver(number)?;
         }
+        if self.transfers.methods().len() > 0 {
+            moved |= self.advance_method_transfers()?;
+        }
         Ok(moved)
     }
 

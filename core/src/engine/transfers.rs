@@ -3,6 +3,7 @@
 use super::descriptors::Descriptors;
 use super::inbound::Inbound;
 use super::message_buffers::OwnedBuffer;
+use super::method_transfers::MethodTransfers;
 use super::outbound::Outbound;
 use crate::layout::Segment;
 use crate::lmt::{CopyJob, Home};
@@ -17,6 +18,8 @@ pub(super) struct Transfers<M: Memory> {
     senders: Slab<Outbound, M>,
     /// Messages that met their receives, and receives that have sent an RTR.
     receivers: Slab<Inbound, M>,
+    /// Messages that the embedder's method moves.
+    methods: MethodTransfers<M>,
     descriptors: Descriptors<M>,
     /// Whether the next job is searched for among the receivers first.
     reads_first: bool,
@@ -32,6 +35,7 @@ impl<M: Memory + Clone> Transfers<M> {
             rank,
             senders: Slab::new(memory.clone()),
             receivers: Slab::new(memory.clone()),
+            methods: MethodTransfers::new(memory.clone()),
             descriptors: Descriptors::new(memory.clone())?,
             reads_first: false,
             now: 0,
@@ -51,7 +55,16 @@ impl<M: Memory + Clone> Transfers<M> {
     /// Returns whether no large message is under way.
     #[inline(always)]
     pub(super) const fn is_empty(&self) -> bool {
-        self.senders.is_empty() && self.receivers.is_empty()
+        // One branch for all three.
+        self.senders.len() | self.receivers.len() | self.methods.len() == 0
+    }
+
+    pub(super) const fn methods(&self) -> &MethodTransfers<M> {
+        &self.methods
+    }
+
+    pub(super) const fn methods_mut(&mut self) -> &mut MethodTransfers<M> {
+        &mut self.methods
     }
 
     /// Returns whether this rank sends a large message.
@@ -61,7 +74,7 @@ impl<M: Memory + Clone> Transfers<M> {
     }
 
     pub(super) const fn len(&self) -> u32 {
-        self.senders.len() + self.receivers.len()
+        self.senders.len() + self.receivers.len() + self.methods.len()
     }
 
     #[inline(always)]
@@ -188,6 +201,7 @@ impl<M: Memory + Clone> Transfers<M> {
     /// in use any more; call again after false. `is_gone` returns whether a rank can no longer
     /// touch any memory.
     pub(super) fn hush(&mut self, segment: &Segment, is_gone: impl Fn(u32) -> bool) -> bool {
+        self.methods.end_all();
         let (mut quiet, mut from) = (true, 0);
         while let Some(number) = self.next_sender(from) {
             from = number + 1;
@@ -223,7 +237,7 @@ mod tests {
     /// A receive from `peer` that asks for its message by the descriptor `home`.
     fn asking(segment: &Segment, peer: u32, home: Home) -> Inbound {
         let half = LmtReceiver::ask(peer, home, nothing(), WireAddress::Nowhere, home.of(segment));
-        Inbound { half, request: None, key: Key::new(0, 7), total: 0, capacity: 0 }
+        Inbound { half, request: None, key: Key::new(0, 7), total: 0, stores: None, capacity: 0 }
     }
 
     #[test]

@@ -3,10 +3,11 @@
 use super::budget::{Notice, Share, UnexpectedBudget, UnexpectedUsage};
 use super::message::{DeferredSend, MatchState, UnexpectedData, UnexpectedMessage};
 use super::message_buffers::OwnedBuffer;
+use super::method_news::MethodNews;
 use crate::buffer::Part;
 use crate::matching::{Envelope, Found, Pattern, UnexpectedQueue};
 use crate::memory::{Memory, OutOfMemory, Slab};
-use crate::wire::{DeferredMessageId, Offer};
+use crate::wire::{DeferredMessageId, Offer, SHORT_MAX};
 
 /// The unexpected messages of all sources, their order, and the memory that they use.
 ///
@@ -68,6 +69,15 @@ impl<M: Memory + Clone> UnexpectedMessages<M> {
         Some((bytes.as_ptr(), message.total))
     }
 
+    /// Returns the place for the bytes of a short message.
+    #[inline(always)]
+    pub(super) fn short_mut(&mut self, number: u32) -> Option<&mut [u64; SHORT_MAX / 8]> {
+        let UnexpectedData::Short(bytes) = &mut self.messages.get_mut(number)?.body else {
+            return None;
+        };
+        Some(bytes)
+    }
+
     /// Forgets a message that [`UnexpectedMessages::find`] found under this `handle`. Its memory
     /// still counts ([`UnexpectedMessages::let_go`]).
     #[inline(always)]
@@ -93,21 +103,12 @@ impl<M: Memory + Clone> UnexpectedMessages<M> {
 
     /// Adds a message that met no receive.
     pub(super) fn insert(&mut self, message: UnexpectedMessage) -> Result<u32, OutOfMemory> {
-        let envelope = message.envelope;
-        let number = self.messages.insert(message)?;
-        match self.queue.insert(envelope, number) {
-            Ok(handle) => {
-                self.arrivals += 1;
-                if let Some(entry) = self.messages.get_mut(number) {
-                    (entry.standing, entry.arrival) = (MatchState::Queued(handle), self.arrivals);
-                }
-                Ok(number)
-            }
-            Err(error) => {
-                self.messages.remove(number);
-                Err(error)
-            }
-        }
+        let number = self.messages.next_key()?;
+        let handle = self.queue.insert(message.envelope, number)?;
+        self.arrivals += 1;
+        let (standing, arrival) = (MatchState::Queued(handle), self.arrivals);
+        // The slab has the place that it named.
+        self.messages.insert(UnexpectedMessage { standing, arrival, ..message })
     }
 
     /// Adds a message that no probe or receive finds, for the holder of its number.
@@ -206,6 +207,19 @@ impl<M: Memory + Clone> UnexpectedMessages<M> {
         })
     }
 
+    /// Finds the message of `source` that a method moves in the transfer that the sender calls
+    /// `name`.
+    pub(super) fn find_by_method(&self, source: u32, name: u64) -> Option<(u32, MethodNews)> {
+        self.messages.iter().find_map(|(number, message)| match message.body {
+            UnexpectedData::There(DeferredSend::Method(news))
+                if message.envelope.source == source && news.name == name =>
+            {
+                Some((number, news))
+            }
+            _ => None,
+        })
+    }
+
     /// Makes an announced message one that was offered: this rank may not read it any more.
     pub(super) fn hide(&mut self, number: u32, offer: Offer) {
         if let Some(message) = self.messages.get_mut(number) {
@@ -215,10 +229,7 @@ impl<M: Memory + Clone> UnexpectedMessages<M> {
 
     /// Returns the memory of all messages, to be released.
     pub(super) fn buffers(&self) -> impl Iterator<Item = OwnedBuffer> {
-        self.messages.iter().filter_map(|(_, message)| match message.body {
-            UnexpectedData::Here(payload) => payload,
-            UnexpectedData::Short(_) | UnexpectedData::There(_) | UnexpectedData::Lost => None,
-        })
+        self.messages.iter().filter_map(|(_, message)| message.body.owned())
     }
 
     /// Returns the memory that the messages of all sources use.

@@ -23,9 +23,10 @@ const fn state_of(stage: SendStage) -> SendState {
     match stage {
         SendStage::Eager | SendStage::Called => SendState::Room,
         SendStage::Synchronous | SendStage::Offered { .. } => SendState::Deferred,
-        SendStage::Announce { .. } | SendStage::Exposed { .. } | SendStage::Writing { .. } => {
-            SendState::Announced
-        }
+        SendStage::Announce { .. }
+        | SendStage::Method { .. }
+        | SendStage::Exposed { .. }
+        | SendStage::Writing { .. } => SendState::Announced,
     }
 }
 
@@ -79,6 +80,11 @@ impl<M: Memory + Clone> Engine<M> {
                 let wait = Wait::on(Call::Recv, inbound.half.peer());
                 Wait { bytes: Some(inbound.total as u64), ..wait }.with_key(inbound.key)
             }
+            RequestState::Method { transfer } => {
+                let transfer = self.transfers.methods().get(transfer)?;
+                let wait = Wait::on(Call::Recv, transfer.peer);
+                Wait { bytes: Some(transfer.offer.total), ..wait }.with_key(transfer.key)
+            }
             RequestState::Reading { reading } => self.network.wait_of_reading(reading)?,
             RequestState::Cleared { cts } => self.network.wait_of_cleared(cts)?,
             RequestState::Written { invited } => self.network.wait_of_invited(invited)?,
@@ -97,6 +103,7 @@ impl<M: Memory + Clone> Engine<M> {
             SendStage::Exposed { announced } => self.network.destination_of_announced(announced),
             SendStage::Writing { writing } => self.network.destination_of_writing(writing),
             SendStage::Announce { sender } => Some(self.transfers.sender(sender)?.half.peer()),
+            SendStage::Method { transfer } => Some(self.transfers.methods().get(transfer)?.peer),
             SendStage::Eager | SendStage::Synchronous | SendStage::Called => {
                 let stands_in = |peer: &Peer| self.requests.stands_in(&peer.waiting, id);
                 self.peers.iter().find_map(|(rank, peer)| stands_in(peer).then_some(rank))

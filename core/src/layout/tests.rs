@@ -17,7 +17,9 @@ use crate::shm::{
     GranuleHead, Line, ParcelSet, RecvQueue,
 };
 use crate::sync::CacheLine;
-use crate::wire::{HeaderWord, Key, Offer, PacketKind, ParcelHead, Sequence};
+use crate::wire::{
+    HeaderWord, Key, MethodHead, MethodRts, Offer, PacketKind, ParcelHead, Sequence,
+};
 
 const COMMAND: &str = "STRAIT_GOLDEN=write cargo test -p strait-core layout::tests";
 
@@ -73,6 +75,8 @@ fn table() -> String {
     structure::<RtrAck>(&mut text);
     structure::<Offer>(&mut text);
     structure::<ParcelHead>(&mut text);
+    structure::<MethodRts>(&mut text);
+    structure::<MethodHead>(&mut text);
     words(&mut text);
     map(&mut text, SegmentConfig::new(2));
     let least = SegmentConfig {

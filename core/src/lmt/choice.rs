@@ -9,7 +9,7 @@
 //! Time is an argument and affects only speed: every transfer delivers every message.
 
 use super::Transfer;
-use super::rate::{DOUBTED, DOUBTFUL, ENOUGH, FIRST_TRIAL, Rate, SPACING_LEAST};
+use super::rate::{DOUBTED, DOUBTFUL, ENOUGH, FIRST_TRIAL, Rate, SPACING_LEAST, SPACING_MOST};
 use super::run::{Chosen, TransferRun};
 
 /// The transfers that [`Transfer::Auto`] chooses from.
@@ -38,6 +38,10 @@ pub const CLASSES: [usize; 4] = [16 << 10, 64 << 10, 256 << 10, 1 << 20];
 /// Number of runs before the first trial of the ring of the other place, which costs several times
 /// as much as that of this place.
 const FIRST_TRIAL_ELSEWHERE: u32 = 100;
+
+/// Number of runs between two trials of that ring, if it costs as much as the best. A change of
+/// place shows in the times of lines, and a wrong place raises a doubt.
+const SPACING_ELSEWHERE: u32 = SPACING_MOST;
 
 /// The order in which a doubt tries the candidates. One copy comes first: it suffers least from
 /// both causes.
@@ -180,11 +184,11 @@ impl TransferChoice {
         let began = met.max(self.last_end);
         self.last_end = now;
         let class = &mut self.classes[chosen.class];
-        let Some(run) = class.run.ended(chosen, bytes, began) else { return };
+        let Some(run) = class.run.ended(chosen, bytes, began, now) else { return };
         let is_first_pass = CANDIDATES[run.candidate()].is_ring() && self.first_pass < FIRST_PASS;
         if is_first_pass {
             self.first_pass += run.bytes();
-        } else if let Some(cost) = run.cost(now) {
+        } else if let Some(cost) = run.cost() {
             class.learn(run.candidate(), cost, self.line.candidate());
         }
     }
@@ -200,8 +204,8 @@ impl SizeClass {
                 continue;
             }
             if rate.known == 0 && rate.spacing == 0 {
-                rate.spacing = SPACING_LEAST;
                 let elsewhere = CANDIDATES[number].is_ring();
+                rate.spacing = if elsewhere { SPACING_ELSEWHERE } else { SPACING_LEAST };
                 rate.wait = if elsewhere { FIRST_TRIAL_ELSEWHERE } else { FIRST_TRIAL };
             }
             match rate.wait.checked_sub(1) {
@@ -237,9 +241,10 @@ impl SizeClass {
         }
         let least = self.rates[best].cost().max(1);
         if candidate == best && least.abs_diff(self.settled) > self.settled / 2 {
-            // The processors have moved, so an expensive candidate may be cheap now.
+            // The processors are busier or less so, and one copy may be cheaper now. What the
+            // rings cost elsewhere is as it was.
             self.settled = least;
-            self.rates.iter_mut().for_each(Rate::hasten);
+            self.rates[ONE_COPY].hasten();
         }
         let of_place = &self.rates[place];
         let is_doubted = candidate == place

@@ -38,10 +38,14 @@
 //! ring](crate::shm::CopyRingSender). The sender of a message chooses its transfer. Both sides map
 //! a buffer in a *heap* ([`WireAddress::Heap`]). They copy from it or to it in place, unless the
 //! sender asks for the copy ring.
+//!
+//! [`TransferMethod`] is the interface of the paper for a method that another crate brings. Its
+//! messages use none of the above.
 
 mod choice;
 mod cookie;
 mod job;
+mod method;
 mod rate;
 mod receiver;
 mod remote_choice;
@@ -57,6 +61,11 @@ pub use cookie::SendCookie;
 pub use job::{CopyJob, GRAIN, Refused};
 pub(crate) use job::{CopyTicket, Home, Span};
 use job::{GRACE, JOB_LEAST, JOB_MOST, JOB_MOST_ALONE, RING_BEGINNING, RING_CLAIM};
+pub(crate) use method::CookieOut;
+pub use method::{
+    COOKIE_MAX, CookieError, Cts, Ending, MethodCookie, MethodStep, RecvSide, SendSide,
+    TransferMethod, TransferSide,
+};
 pub use receiver::LmtReceiver;
 pub(crate) use remote_choice::RemoteChoice;
 pub use remote_choice::RemoteTransfer;

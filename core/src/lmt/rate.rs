@@ -23,7 +23,7 @@ pub(super) const DOUBTED: u8 = 2;
 /// Number of runs between two trials of a candidate that costs as much as the best. It starts at
 /// the least, restarts there when costs have changed, and doubles with each trial up to the most.
 pub(super) const SPACING_LEAST: u32 = 8;
-const SPACING_MOST: u32 = 128;
+pub(super) const SPACING_MOST: u32 = 128;
 
 /// The cost of a candidate.
 #[derive(Clone, Copy, Debug, Default)]

@@ -86,12 +86,12 @@ impl RemoteChoice {
     pub(crate) fn ended(&mut self, chosen: Chosen, bytes: usize, began: u64, now: u64) {
         let class = &mut self.classes[chosen.class];
         // Messages from one peer arrive one after the other.
-        let ended = class.run.ended(chosen, bytes, began.max(self.last_end));
+        let ended = class.run.ended(chosen, bytes, began.max(self.last_end), now);
         if bytes > 0 {
             self.last_end = now;
         }
         if let Some(run) = ended
-            && let Some(cost) = run.cost(now)
+            && let Some(cost) = run.cost()
         {
             class.learn(run.candidate(), cost);
         }
@@ -256,8 +256,8 @@ mod tests {
         receive(&mut choice, &mut now, FIRST_TRIAL, |_| [50_000, 90_000]);
         let chosen: [_; 8] = core::array::from_fn(|_| choice.choose(LENGTH));
         assert!(chosen.iter().all(|(way, _)| *way == Direction::Write));
-        // The run is over when enough of it has come.
-        for (number, (_, chosen)) in (1..).zip(&chosen[..4]) {
+        // The run is over with the first message that ends after enough of it has come.
+        for (number, (_, chosen)) in (1..).zip(&chosen[..5]) {
             choice.ended(*chosen, LENGTH, now, now + 90_000 * number);
         }
         assert_eq!(choice.choose(LENGTH).0, Direction::Read);

@@ -31,6 +31,8 @@ pub(super) struct TransferRun {
     /// Total size of the complete messages, in bytes.
     bytes: u64,
     began: u64,
+    /// Time at which the bytes that are measured had arrived. Zero: not yet.
+    full: u64,
     /// A message did not go by the candidate alone, so the run says nothing about it.
     is_spoiled: bool,
 }
@@ -68,11 +70,23 @@ impl TransferRun {
         (self.candidate, self.number)
     }
 
-    /// Records the end of a message that began at `began`: all `bytes` of it arrived, or zero bytes
-    /// if it failed. Returns the run if it is over.
-    pub(super) fn ended(&mut self, chosen: Chosen, bytes: usize, began: u64) -> Option<Self> {
+    /// Records the end of a message that began at `began`: all `bytes` of it had arrived at `now`,
+    /// or zero bytes if it failed. Returns the run if it is over.
+    ///
+    /// A sender that fills the ring sees the end of many messages at once. All of them count: the
+    /// first ones alone would seem to have taken the time of all.
+    pub(super) fn ended(
+        &mut self,
+        chosen: Chosen,
+        bytes: usize,
+        began: u64,
+        now: u64,
+    ) -> Option<Self> {
         if !chosen.is_measured() || self.number != chosen.run {
             return None;
+        }
+        if self.full != 0 && self.full != now {
+            return Some(core::mem::take(self));
         }
         self.open = self.open.saturating_sub(1);
         self.is_spoiled |= bytes == 0;
@@ -80,13 +94,15 @@ impl TransferRun {
             self.began = if self.bytes == 0 { began } else { self.began };
             self.bytes += bytes as u64;
         }
-        (self.open == 0 || self.bytes >= RUN_BYTES).then(|| core::mem::take(self))
+        if self.open == 0 || self.bytes >= RUN_BYTES {
+            self.full = now;
+        }
+        (self.open == 0).then(|| core::mem::take(self))
     }
 
-    /// Returns the cost of a run that is over at `now`, in nanoseconds per mebibyte, if the run was
-    /// measured.
-    pub(super) fn cost(&self, now: u64) -> Option<u32> {
-        let elapsed = now.saturating_sub(self.began);
+    /// Returns the cost of a run that is over, in nanoseconds per mebibyte, if it was measured.
+    pub(super) fn cost(&self) -> Option<u32> {
+        let elapsed = self.full.saturating_sub(self.began);
         if self.bytes == 0 || elapsed == 0 || self.is_spoiled {
             return None;
         }

@@ -5,6 +5,7 @@
 
 use super::selector::{BinMap, Ends, Filing, NIL};
 use super::steps::step;
+use super::unfiled::{Mark, Unfiled};
 use crate::memory::{Memory, OutOfMemory, Slab};
 
 /// The neighbours of a node in one bin, [`NIL`] where there is none.
@@ -47,16 +48,8 @@ pub(super) struct Spot {
     place: usize,
 }
 
-/// Number of nodes that may wait unfiled. A search visits all of them, so it is a constant.
-pub(super) const UNFILED_MAX: u32 = 32;
-
-/// Nodes in the order in which they came, beside the bins. Their links are those of a class of
+/// Nodes beside the bins, in the order in which they came. Their links are those of a class of
 /// which they are in no bin.
-///
-/// Each queue has a list of its youngest nodes, which are in no bin yet: the *unfiled* ones. Most
-/// entries leave a queue soon and from its front. They are found by one comparison there, and never
-/// filed. When there are [`UNFILED_MAX`], all of them are filed. So each filed node is older than
-/// each unfiled one.
 #[derive(Debug)]
 pub(super) struct NodeList {
     ends: Ends,
@@ -68,26 +61,14 @@ impl NodeList {
         Self { ends: Ends::NONE, count: 0 }
     }
 
-    /// Returns whether it has [`UNFILED_MAX`] nodes.
-    #[inline(always)]
-    pub(super) const fn is_full(&self) -> bool {
-        self.count == UNFILED_MAX
-    }
-
     #[inline(always)]
     pub(super) const fn count(&self) -> u32 {
         self.count
     }
 
-    /// Returns the oldest node.
-    #[inline(always)]
-    pub(super) const fn first(&self) -> u32 {
-        self.ends.first
-    }
-
     /// Returns the youngest node. Valid only if there is a node.
     #[inline(always)]
-    pub(super) const fn last(&self) -> u32 {
+    const fn last(&self) -> u32 {
         if self.count == 0 { NIL } else { self.ends.last }
     }
 }
@@ -134,22 +115,36 @@ impl<N: Node, M: Memory> Chains<N, M> {
         Ok(handle)
     }
 
-    /// The class in which the links of an unfiled node lead through the unfiled nodes.
+    /// While a node is unfiled, its links of this class hold its place among the unfiled ones.
     const UNFILED: ClassOf<N> = N::Selector::CLASSES[0];
 
-    /// Adds `node` behind all others, in no bin. Returns its handle. Without memory nothing
-    /// changes.
+    /// Adds `node`, which has this `mark`, behind all others, in no bin. Returns its handle. There
+    /// is [a place](Self::has_place) for it. Without memory nothing changes.
     #[inline(always)]
     pub(super) fn insert_unfiled(
         &mut self,
-        unfiled: &mut NodeList,
+        unfiled: &mut Unfiled,
+        mark: Mark,
         node: N,
     ) -> Result<u32, OutOfMemory> {
-        let (mut node, older) = (node, unfiled.last());
-        *node.links(Self::UNFILED) = Links { older, younger: NIL };
+        let mut node = node;
+        node.links(Self::UNFILED).older = unfiled.next_place() as u32;
         let handle = self.nodes.insert(node)?;
-        self.extend(unfiled, Self::UNFILED, handle);
+        unfiled.push(mark, handle);
         Ok(handle)
+    }
+
+    /// Returns whether there is a place for another unfiled node. If not, all are to be filed.
+    #[inline(always)]
+    pub(super) fn has_place(&mut self, unfiled: &mut Unfiled) -> bool {
+        unfiled.has_place() || self.close_gaps(unfiled)
+    }
+
+    #[cold]
+    fn close_gaps(&mut self, unfiled: &mut Unfiled) -> bool {
+        unfiled.close_gaps(|handle, place| {
+            self.link(handle, Self::UNFILED, |links| links.older = place as u32);
+        })
     }
 
     /// Makes `handle` the last of `list`, in which the links are those of `class`.
@@ -167,43 +162,44 @@ impl<N: Node, M: Memory> Chains<N, M> {
     /// Adds all unfiled nodes to `list` as well, in which the links are those of `class`.
     pub(super) fn list_unfiled(
         &mut self,
-        unfiled: &NodeList,
+        unfiled: &Unfiled,
         list: &mut NodeList,
         class: ClassOf<N>,
     ) {
-        let mut handle = unfiled.first();
-        while let Some(node) = self.nodes.get_mut(handle) {
-            let this = core::mem::replace(&mut handle, node.links(Self::UNFILED).younger);
-            *node.links(class) = Links { older: list.last(), younger: NIL };
-            self.extend(list, class, this);
+        for handle in unfiled.handles() {
+            let alone = Links { older: list.last(), younger: NIL };
+            self.link(handle, class, |links| *links = alone);
+            self.extend(list, class, handle);
         }
     }
 
-    /// Returns the oldest unfiled node that `matches`, and its links.
+    /// Returns the oldest unfiled node that `matches`, of those that may match by their `mark`, and
+    /// its handle.
     #[inline(always)]
     pub(super) fn oldest_unfiled(
         &self,
-        unfiled: &NodeList,
+        unfiled: &Unfiled,
+        mark: Mark,
         matches: impl Fn(&N) -> bool,
-    ) -> Option<(u32, Links, &N)> {
-        let mut handle = unfiled.first();
-        while let Some(node) = self.nodes.get(handle) {
-            step();
-            let mut copy = *node;
-            let links = *copy.links(Self::UNFILED);
+    ) -> Option<(u32, &N)> {
+        let mut first = 0;
+        loop {
+            let (place, handle) = unfiled.next_from(first, mark)?;
+            let node = self.nodes.get(handle)?;
             if matches(node) {
-                return Some((handle, links, node));
+                return Some((handle, node));
             }
-            handle = links.younger;
+            first = place + 1;
         }
-        None
     }
 
-    /// Removes an unfiled node, which has these `links`.
+    /// Removes an unfiled node.
     #[inline(always)]
-    pub(super) fn remove_unfiled(&mut self, unfiled: &mut NodeList, handle: u32, links: Links) {
+    pub(super) fn remove_unfiled(&mut self, unfiled: &mut Unfiled, handle: u32, node: N) {
+        let mut node = node;
+        let place = node.links(Self::UNFILED).older;
         self.nodes.discard(handle);
-        self.unlist(unfiled, Self::UNFILED, links);
+        unfiled.remove(place as usize);
     }
 
     /// Removes the node that had these links from `list`, in which the links are those of `class`.
@@ -235,11 +231,14 @@ impl<N: Node, M: Memory> Chains<N, M> {
     /// Files all unfiled nodes. `filed` is called for each. Without memory nothing changes.
     pub(super) fn file(
         &mut self,
-        unfiled: &mut NodeList,
-        filed: impl FnMut(&mut N),
+        unfiled: &mut Unfiled,
+        mut filed: impl FnMut(&mut N),
     ) -> Result<(), OutOfMemory> {
-        self.reserve(unfiled.count as usize * N::Selector::CLASSES.len())?;
-        self.file_list(unfiled, Self::UNFILED, 0, filed);
+        self.reserve(unfiled.count() as usize * N::Selector::CLASSES.len())?;
+        for handle in unfiled.handles() {
+            self.file_node(handle, 0, &mut filed);
+        }
+        *unfiled = Unfiled::new();
         Ok(())
     }
 
@@ -253,18 +252,24 @@ impl<N: Node, M: Memory> Chains<N, M> {
         skip: usize,
         mut filed: impl FnMut(&mut N),
     ) {
-        let mut handle = list.first();
+        let mut handle = list.ends.first;
         while let Some(node) = self.nodes.get_mut(handle) {
             let this = core::mem::replace(&mut handle, node.links(class).younger);
-            filed(node);
-            let node = *node;
-            for &class in &node.classes()[skip..] {
-                let older = self.bins.append(node.key(class), this);
-                self.link(this, class, |links| *links = Links { older, younger: NIL });
-                self.link(older, class, |links| links.younger = this);
-            }
+            self.file_node(this, skip, &mut filed);
         }
         *list = NodeList::new();
+    }
+
+    /// Calls `filed` for a node, and adds it to the bins of its classes but for the first `skip`.
+    fn file_node(&mut self, handle: u32, skip: usize, filed: &mut impl FnMut(&mut N)) {
+        let Some(node) = self.nodes.get_mut(handle) else { return };
+        filed(node);
+        let node = *node;
+        for &class in &node.classes()[skip..] {
+            let older = self.bins.append(node.key(class), handle);
+            self.link(handle, class, |links| *links = Links { older, younger: NIL });
+            self.link(older, class, |links| links.younger = handle);
+        }
     }
 
     /// Adds `node` to its bins behind the nodes that are `older`, which come first in each bin.

@@ -2,6 +2,7 @@
 
 use super::bins::{BinKey, Bins};
 use super::selector::{Filing, Selector};
+use super::unfiled::Mark;
 use crate::memory::Memory;
 
 /// The source of a selector that takes messages of every source. No rank has this number.
@@ -98,6 +99,25 @@ impl Filing for Pattern {
     #[inline(always)]
     fn key_matching(envelope: &Envelope, class: WildcardClass) -> BinKey {
         BinKey::matching(envelope, class)
+    }
+
+    #[inline(always)]
+    fn mark(&self) -> Mark {
+        match self.wildcards() {
+            WildcardClass::Exact => {
+                let Self { context, source, tag } = *self;
+                Self::mark_matching(&Envelope { context, source, tag })
+            }
+            _ => Mark::ANY,
+        }
+    }
+
+    // The tags of a program often follow each other, and so do its ranks.
+    #[inline(always)]
+    fn mark_matching(envelope: &Envelope) -> Mark {
+        let Envelope { context, source, tag } = *envelope;
+        let whence = source.wrapping_mul(0x243f_6a89) ^ context.wrapping_mul(0x299f_31d1);
+        Mark::of(tag ^ whence)
     }
 }
 

@@ -3,6 +3,7 @@
 use super::envelope::ANY_SOURCE;
 use super::selector::{BinMap, Ends, Filing, NIL, Selector};
 use super::steps::step;
+use super::unfiled::Mark;
 use crate::memory::{Memory, OutOfMemory};
 
 /// The envelope of a message with a 64-bit tag.
@@ -78,6 +79,16 @@ impl Filing for MaskedPattern {
     #[inline(always)]
     fn key_matching(_: &MaskedEnvelope, _: All) -> All {
         All
+    }
+
+    #[inline(always)]
+    fn mark(&self) -> Mark {
+        Mark::ANY
+    }
+
+    #[inline(always)]
+    fn mark_matching(_: &MaskedEnvelope) -> Mark {
+        Mark::ANY
     }
 }
 

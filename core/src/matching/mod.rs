@@ -17,9 +17,9 @@
 //! them. A hash map leads to the bin.
 //!
 //! An entry is filed late. The youngest entries, up to 32, are in a list beside the bins, which a
-//! search visits from the front. Most entries leave from there, and never see the hash map. The
-//! first receives, while all have one pattern, are in no list either: a window of receives costs no
-//! look-up at all.
+//! search visits from the front. It compares one word of each, which envelope and pattern have in
+//! common. Most entries leave from there, and never see the hash map. The first receives, while all
+//! have one pattern, are in no list either: a window of receives costs no look-up at all.
 //!
 //! With [`MaskedPattern`] a search visits the entries that are older than the one it finds. A mask
 //! may have any bits, so no fixed set of bins covers a message. The oldest entry nearly always
@@ -39,6 +39,7 @@ mod steps;
 #[cfg(test)]
 mod tests;
 mod unexpected;
+mod unfiled;
 
 pub(crate) use bins::fold;
 pub use envelope::{ANY_SOURCE, ANY_TAG, Envelope, Pattern, TAG_MAX};

@@ -5,11 +5,12 @@ use core::iter;
 use core::num::NonZeroU64;
 use core::slice;
 
-use super::chains::{Chains, Links, Node, NodeList, Spot};
+use super::chains::{Chains, Links, Node, Spot};
 use super::envelope::{Envelope, Pattern, WildcardClass};
 use super::first_receives::{FIRST_MAX, FirstReceives};
 use super::masked::{All, MaskedEnvelope, MaskedPattern};
 use super::selector::{Filing, Selector};
+use super::unfiled::Unfiled;
 use crate::memory::{Memory, OutOfMemory};
 
 /// One posted receive, in the bin of its own selector.
@@ -67,10 +68,10 @@ impl<T> Ahead<T> {
 }
 
 /// Where a receive is.
-enum Place<C> {
+enum Place<P: Selector, T> {
     First,
-    Filed(Spot, C, Links),
-    Unfiled(u32, Links),
+    Filed(Spot, P::Class, Links),
+    Unfiled(u32, ReceiveNode<P, T>),
 }
 
 /// The posted-receive queue of one rank.
@@ -106,7 +107,7 @@ pub struct PostedQueue<M: Memory, P: Selector = Pattern, T: Copy = u32> {
     /// nothing in a class without any.
     waiting: P::PerClass<u32>,
     /// The youngest receives, where there are several classes.
-    unfiled: NodeList,
+    unfiled: Unfiled,
     /// The sequence number of the first receive that was not filed.
     filed_before: NonZeroU64,
     /// The sequence number of the next receive. At one a nanosecond it lasts for five centuries.
@@ -128,7 +129,7 @@ impl<M: Memory, P: Selector, T: Copy> PostedQueue<M, P, T> {
             first: FirstReceives::new(),
             chains: Chains::new(memory),
             waiting: P::per_class(0),
-            unfiled: NodeList::new(),
+            unfiled: Unfiled::new(),
             filed_before: NonZeroU64::MIN,
             next_sequence: NonZeroU64::MIN,
         }
@@ -183,10 +184,10 @@ impl<M: Memory, P: Selector, T: Copy> PostedQueue<M, P, T> {
         let sequence = if Self::HAS_CLASSES { self.next_sequence } else { NonZeroU64::MIN };
         let node = ReceiveNode { selector, receive, links: Links::NONE, sequence };
         let key = if Self::HAS_CLASSES {
-            if self.unfiled.is_full() {
+            if !self.chains.has_place(&mut self.unfiled) {
                 self.file()?;
             }
-            self.chains.insert_unfiled(&mut self.unfiled, node)?
+            self.chains.insert_unfiled(&mut self.unfiled, selector.mark(), node)?
         } else {
             self.chains.insert(node)?
         };
@@ -242,8 +243,8 @@ impl<M: Memory, P: Selector, T: Copy> PostedQueue<M, P, T> {
                     self.waiting[P::index(class)] -= 1;
                 }
             }
-            Place::Unfiled(key, links) => {
-                self.chains.remove_unfiled(&mut self.unfiled, key, links);
+            Place::Unfiled(key, node) => {
+                self.chains.remove_unfiled(&mut self.unfiled, key, node);
             }
         }
         Some(accepted)
@@ -251,7 +252,7 @@ impl<M: Memory, P: Selector, T: Copy> PostedQueue<M, P, T> {
 
     /// Returns the oldest receive that matches.
     #[inline(always)]
-    fn locate(&self, envelope: &P::Envelope) -> Option<(T, Place<P::Class>)> {
+    fn locate(&self, envelope: &P::Envelope) -> Option<(T, Place<P, T>)> {
         if let Some((selector, receive)) = self.first()
             && selector.matches(envelope)
         {
@@ -265,8 +266,8 @@ impl<M: Memory, P: Selector, T: Copy> PostedQueue<M, P, T> {
         if !Self::HAS_CLASSES {
             return None;
         }
-        let (key, links, node) = self.oldest_unfiled(envelope)?;
-        Some((node.receive, Place::Unfiled(key, links)))
+        let (key, node) = self.oldest_unfiled(envelope)?;
+        Some((node.receive, Place::Unfiled(key, *node)))
     }
 
     /// Returns the selector and the caller's value of the oldest receive, if it was posted to an
@@ -285,9 +286,19 @@ impl<M: Memory, P: Selector, T: Copy> PostedQueue<M, P, T> {
     }
 
     #[inline(always)]
-    fn oldest_unfiled(&self, envelope: &P::Envelope) -> Option<(u32, Links, &ReceiveNode<P, T>)> {
+    fn oldest_unfiled(&self, envelope: &P::Envelope) -> Option<(u32, &ReceiveNode<P, T>)> {
+        if self.unfiled.count() == 0 {
+            return None;
+        }
         let matches = |node: &ReceiveNode<P, T>| node.selector.matches(envelope);
-        self.chains.oldest_unfiled(&self.unfiled, matches)
+        self.chains.oldest_unfiled(&self.unfiled, P::mark_matching(envelope), matches)
+    }
+
+    /// Returns whether a receive would take a message with this envelope.
+    #[inline(always)]
+    #[must_use]
+    pub fn awaits(&self, envelope: &P::Envelope) -> bool {
+        self.locate(envelope).is_some()
     }
 
     /// Returns the receive that [`PostedQueue::take`] would take, as (handle, the caller's value).
@@ -337,7 +348,7 @@ impl<M: Memory, P: Selector, T: Copy> PostedQueue<M, P, T> {
             self.chains.remove(key);
             self.waiting[P::index(node.selector.class())] -= 1;
         } else {
-            self.chains.remove_unfiled(&mut self.unfiled, key, node.links);
+            self.chains.remove_unfiled(&mut self.unfiled, key, node);
         }
         self.len -= 1;
         Some(node.receive)
@@ -410,7 +421,7 @@ impl<M: Memory, T: Copy> PostedQueue<M, Pattern, T> {
         let is_first_ahead = self.first.selector().is_some_and(|selector| {
             selector.class() != WildcardClass::Exact && selector.matches(&envelope)
         });
-        let unfiled = self.chains.oldest_unfiled(&self.unfiled, is_ahead);
+        let unfiled = self.chains.oldest_unfiled(&self.unfiled, exact.mark(), is_ahead);
         if is_first_ahead || unfiled.is_some() || wildcards.iter().any(is_posted) {
             return Ahead::Wildcard;
         }
@@ -424,8 +435,7 @@ impl<M: Memory, T: Copy> PostedQueue<M, Pattern, T> {
         let class = pattern.class();
         let older = move |handle: &u32| self.chains.older(*handle, class);
         let nodes = self.chains.nodes();
-        let unfiled = Some(self.unfiled.last()).filter(|_| self.unfiled.count() > 0);
-        let unfiled = iter::successors(unfiled, older);
+        let unfiled = self.unfiled.handles().rev();
         let has_pattern =
             |handle: &u32| nodes.get(*handle).is_some_and(|node| node.selector == *pattern);
         let filed = iter::successors(self.chains.youngest(&pattern.key()), older);

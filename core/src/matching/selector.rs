@@ -3,6 +3,7 @@
 use core::fmt::Debug;
 use core::ops::{Index, IndexMut};
 
+use super::unfiled::Mark;
 use crate::memory::{Memory, OutOfMemory};
 
 /// No node. The slab has fewer keys.
@@ -58,6 +59,12 @@ pub trait Filing: Copy + Eq + 'static {
 
     /// Returns the bin of `class` that may hold receives which match `envelope`.
     fn key_matching(envelope: &Self::Envelope, class: Self::Class) -> Self::Key;
+
+    /// Returns the mark of this selector.
+    fn mark(&self) -> Mark;
+
+    /// Returns the mark of the selectors without a wildcard that match `envelope`.
+    fn mark_matching(envelope: &Self::Envelope) -> Mark;
 }
 
 /// The first and last node of a bin. The nodes are linked among themselves.

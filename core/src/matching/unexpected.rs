@@ -6,6 +6,7 @@ use core::slice;
 use super::chains::{Chains, Links, Node, NodeList};
 use super::envelope::Pattern;
 use super::selector::{Filing, Selector};
+use super::unfiled::Unfiled;
 use crate::memory::{Memory, OutOfMemory};
 
 /// The bins in which a message is.
@@ -24,9 +25,8 @@ struct MessageNode<P: Filing, T: Copy> {
     envelope: P::Envelope,
     /// The caller's value.
     message: T,
-    /// Its neighbours in each bin. Those of the first class lead through the unfiled messages while
-    /// it is one of them, and those of the second class through the messages that are filed by
-    /// their envelopes.
+    /// Its neighbours in each bin. Those of the second class lead through the messages that are
+    /// filed by their envelopes, while it is one of them.
     links: P::PerClass<Links>,
     filed: Filed,
 }
@@ -103,7 +103,7 @@ pub struct Found<E = super::Envelope, T = u32> {
 pub struct UnexpectedQueue<M: Memory, P: Selector = Pattern, T: Copy = u32> {
     chains: Chains<MessageNode<P, T>, M>,
     /// The youngest messages, where there are several classes.
-    unfiled: NodeList,
+    unfiled: Unfiled,
     /// The messages that are filed by their envelopes only.
     by_envelope: NodeList,
     /// Whether messages are filed by all patterns that match them. If not, there is room for the
@@ -122,7 +122,7 @@ impl<M: Memory, P: Selector, T: Copy> UnexpectedQueue<M, P, T> {
     {
         Self {
             chains: Chains::new(memory),
-            unfiled: NodeList::new(),
+            unfiled: Unfiled::new(),
             by_envelope: NodeList::new(),
             by_all: false,
         }
@@ -153,13 +153,13 @@ impl<M: Memory, P: Selector, T: Copy> UnexpectedQueue<M, P, T> {
         if !Self::HAS_CLASSES {
             return self.chains.insert(node);
         }
-        if self.unfiled.is_full() {
+        if !self.chains.has_place(&mut self.unfiled) {
             self.file()?;
         } else if self.is_empty() {
             self.by_all = false;
         }
         let node = MessageNode { filed: Filed::Nowhere, ..node };
-        self.chains.insert_unfiled(&mut self.unfiled, node)
+        self.chains.insert_unfiled(&mut self.unfiled, P::mark_matching(&envelope), node)
     }
 
     /// Files all messages.
@@ -212,21 +212,30 @@ impl<M: Memory, P: Selector, T: Copy> UnexpectedQueue<M, P, T> {
 
     /// Returns the message that a receive or probe with this selector takes: the first to arrive
     /// of those that match (MPI-4.1 §3.5). It stays in the queue.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn find(&mut self, selector: &P) -> Option<Found<P::Envelope, T>> {
+        if self.len() > self.unfiled.count()
+            && let found @ Some(_) = self.find_filed(selector)
+        {
+            return found;
+        }
+        if self.unfiled.count() == 0 {
+            return None;
+        }
+        let matches = |node: &MessageNode<P, T>| selector.matches(&node.envelope);
+        let (handle, node) = self.chains.oldest_unfiled(&self.unfiled, selector.mark(), matches)?;
+        Some(found(handle, node))
+    }
+
+    #[inline(never)]
+    fn find_filed(&mut self, selector: &P) -> Option<Found<P::Envelope, T>> {
         if self.by_envelope.count() > 0 && P::index(selector.class()) > 0 {
             self.file_by_all();
         }
         let matches = |node: &MessageNode<P, T>| selector.matches(&node.envelope);
-        if self.len() > self.unfiled.count()
-            && let Some((spot, node)) =
-                self.chains.oldest(&selector.key(), selector.class(), matches)
-        {
-            return Some(found(spot.handle, node));
-        }
-        let (handle, _, node) = self.chains.oldest_unfiled(&self.unfiled, matches)?;
-        Some(found(handle, node))
+        let (spot, node) = self.chains.oldest(&selector.key(), selector.class(), matches)?;
+        Some(found(spot.handle, node))
     }
 
     /// Takes a message out. Returns the caller's value; `None` if it has been taken out already.
@@ -241,9 +250,9 @@ impl<M: Memory, P: Selector, T: Copy> UnexpectedQueue<M, P, T> {
             }
             return Some(node.message);
         }
-        let (message, links) = (node.message, node.links[0]);
-        self.chains.remove_unfiled(&mut self.unfiled, handle, links);
-        Some(message)
+        let node = *node;
+        self.chains.remove_unfiled(&mut self.unfiled, handle, node);
+        Some(node.message)
     }
 
     /// Returns all messages, by ascending handle.

@@ -30,9 +30,21 @@ pub const PAUSE_MIN: u32 = 16;
 /// Maximum number of rendezvous messages in a pause.
 pub const PAUSE_MAX: u32 = 4096;
 
-/// The use of the latest RTRs of one envelope.
+/// The use of the latest RTRs of one envelope (`[SpecRndv09]` §3.6, the RTR usage factor).
+///
+/// ```
+/// use strait_core::rndv::{All, UsageFactor};
+///
+/// let mut factor = UsageFactor::new::<All>();
+/// for message in 0..4 {
+///     factor.heard();
+///     // The RTR was not used. After four of fewer than 16, the result is certain.
+///     assert_eq!(factor.stops::<All>(0), message == 3);
+/// }
+/// assert!(factor.is_paused());
+/// ```
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub(super) struct Factor {
+pub struct UsageFactor {
     heard: u32,
     used: u32,
     /// Messages until RTRs are requested again; zero while RTRs are requested.
@@ -41,36 +53,40 @@ pub(super) struct Factor {
     next_pause: u32,
 }
 
-impl Factor {
-    pub(super) const fn new<R: Rules>() -> Self {
+impl UsageFactor {
+    /// Creates the factor of an envelope without RTRs.
+    #[must_use]
+    pub const fn new<R: Rules>() -> Self {
         Self { heard: 0, used: 0, pause: 0, next_pause: R::PAUSE_MIN }
     }
 
-    pub(super) const fn is_paused(&self) -> bool {
+    /// Returns whether no RTR is wanted for a while.
+    #[must_use]
+    pub const fn is_paused(&self) -> bool {
         self.pause > 0
     }
 
     /// Counts an RTR that has arrived. An RTR that arrives in a pause was sent before it and is not
     /// counted.
-    pub(super) const fn heard(&mut self) {
+    pub const fn heard(&mut self) {
         if !self.is_paused() {
             self.heard = self.heard.saturating_add(1);
         }
     }
 
     /// Counts an RTR that is used.
-    pub(super) const fn used(&mut self) {
+    pub const fn used(&mut self) {
         self.used = self.used.saturating_add(1);
     }
 
     /// Takes back the last count of a used RTR.
-    pub(super) const fn unused(&mut self) {
+    pub const fn unused(&mut self) {
         self.used = self.used.saturating_sub(1);
     }
 
     /// Notes that a message leaves without an RTR, while `kept` RTRs are still usable. Returns true
     /// if its RTS says stop-RTR.
-    pub(super) fn stops<R: Rules>(&mut self, kept: u32) -> bool {
+    pub fn stops<R: Rules>(&mut self, kept: u32) -> bool {
         if self.pause > 0 {
             self.pause -= 1;
             return self.pause > 0;

@@ -64,6 +64,9 @@
 //! [`RtrSender::open_ahead`] and [`RtrReceiver::open_ahead`] create the records of an envelope
 //! before its first message, if the profile of an earlier run names it.
 //!
+//! An embedder that matches messages itself names a coming message by a key of its own. Its RTRs
+//! need no turns ([`NamedRtrs`]), and it adapts with a [`UsageFactor`].
+//!
 //! docs/decisions/speculative-rendezvous.md gives the costs and the test that fails without each
 //! rule.
 //!
@@ -86,6 +89,7 @@
 
 mod adapt;
 mod choice;
+mod named;
 mod profile;
 mod receiver;
 mod recent;
@@ -95,8 +99,9 @@ mod sender;
 mod tests;
 
 pub use crate::wire::Turn;
-pub use adapt::{PAUSE_MAX, PAUSE_MIN, SAMPLES, USAGE_MIN};
+pub use adapt::{PAUSE_MAX, PAUSE_MIN, SAMPLES, USAGE_MIN, UsageFactor};
 pub use choice::Rendezvous;
+pub use named::NamedRtrs;
 pub use profile::{EnvelopeProfile, EnvelopeSide, PlainEnvelopes, ProfileRecorder};
 pub use receiver::RtrReceiver;
 pub use rules::{All, RECORDS, RTRS, Rules};

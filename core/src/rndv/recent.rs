@@ -1,10 +1,13 @@
 //! A bounded table of envelopes that evicts the least recently used ones.
 //!
 //! It is set-associative, like a processor cache. An envelope belongs to one set and replaces the
-//! least recently used entry there, so every operation examines [`WAYS`] entries. The table
-//! allocates nothing until the first envelope.
+//! least recently used entry there, so every operation examines [`WAYS`] entries.
+//!
+//! The table allocates nothing until the first envelope, and little then: a program that sends one
+//! large message would wait for the memory of all entries. It grows when a set is full.
 
 use core::fmt;
+use core::ops::Range;
 
 use crate::matching::fold;
 use crate::memory::{Memory, OutOfMemory, OwnedSlice};
@@ -12,6 +15,10 @@ use crate::wire::Key;
 
 /// Number of entries in a set.
 const WAYS: usize = 4;
+
+/// Number of entries of the first allocation, and factor by which the table grows.
+const FIRST: usize = 16;
+const GROWTH: usize = 4;
 
 /// An entry of the table.
 #[derive(Clone, Copy)]
@@ -67,8 +74,13 @@ impl<T: Copy, M: Memory> Recent<T, M> {
         value: T,
     ) -> Result<Option<T>, OutOfMemory> {
         if self.places.is_empty() {
-            let vacant = RecentEntry { peer: 0, key: Key(0), seen: 0, value: None };
-            self.places.replace(self.capacity, vacant, |_, _| {})?;
+            self.resize(FIRST.min(self.capacity))?;
+        }
+        while self.places.len() < self.capacity && self.is_full(peer, key) {
+            // Without memory the table stays as long as it is.
+            if self.resize(self.capacity.min(self.places.len() * GROWTH)).is_err() {
+                break;
+            }
         }
         self.clock = self.clock.wrapping_add(1);
         let (seen, set) = (self.clock, self.set(peer, key));
@@ -81,6 +93,25 @@ impl<T: Copy, M: Memory> Recent<T, M> {
         let gone = oldest.value;
         *oldest = RecentEntry { peer, key, seen, value: Some(value) };
         Ok(gone)
+    }
+
+    /// Returns whether the set of the envelope has no vacant entry.
+    fn is_full(&self, peer: u32, key: Key) -> bool {
+        let set = self.places.get(self.set(peer, key));
+        set.is_some_and(|set| set.iter().all(|place| place.value.is_some()))
+    }
+
+    /// Makes the table `length` entries long. Each old set has as much room in the new ones.
+    fn resize(&mut self, length: usize) -> Result<(), OutOfMemory> {
+        let vacant = RecentEntry { peer: 0, key: Key(0), seen: 0, value: None };
+        self.places.replace(length, vacant, |old, new| {
+            for entry in old.iter().filter(|entry| entry.value.is_some()) {
+                let set = &mut new[set_of(length, entry.peer, entry.key)];
+                if let Some(place) = set.iter_mut().find(|place| place.value.is_none()) {
+                    *place = *entry;
+                }
+            }
+        })
     }
 
     pub(super) fn remove(&mut self, peer: u32, key: Key) -> Option<T> {
@@ -101,14 +132,18 @@ impl<T: Copy, M: Memory> Recent<T, M> {
     }
 
     /// Returns the indices of the entries that may hold the envelope.
-    fn set(&self, peer: u32, key: Key) -> core::ops::Range<usize> {
-        let ways = WAYS.min(self.capacity);
-        let hash = fold(key.0 ^ 0x2437_54a3_243f_6a89, u64::from(peer) ^ 0xa409_3822_299f_31d1);
-        let first = hash as usize & (self.capacity - ways);
-        // The number of sets and the number of ways are powers of two, so the mask yields the first
-        // entry of a set.
-        first..first + ways
+    fn set(&self, peer: u32, key: Key) -> Range<usize> {
+        set_of(self.places.len(), peer, key)
     }
+}
+
+/// Returns the indices of the entries that may hold the envelope in a table of this length, a power
+/// of two. The mask yields the first entry of a set. A longer table divides sets, and merges none.
+fn set_of(length: usize, peer: u32, key: Key) -> Range<usize> {
+    let ways = WAYS.min(length);
+    let hash = fold(key.0 ^ 0x2437_54a3_243f_6a89, u64::from(peer) ^ 0xa409_3822_299f_31d1);
+    let first = hash as usize & (length - ways);
+    first..first + ways
 }
 
 impl<T> RecentEntry<T> {
@@ -149,6 +184,21 @@ mod tests {
             }
             assert!((8..=16).contains(&present.len()));
             assert_eq!(memory.asked(), 1);
+        });
+    }
+
+    #[test]
+    fn the_table_grows_and_keeps_what_it_has() {
+        Counted::lend(|memory| {
+            let mut recent = Recent::new(memory.clone(), 1024);
+            for number in 0..100_u64 {
+                let gone = recent.insert(number as u32 % 3, Key(number), number).unwrap();
+                assert_eq!(gone, None, "a set was full before the table was as long as it may be");
+                let present =
+                    (0..=number).all(|old| recent.get(old as u32 % 3, Key(old)).is_some());
+                assert!(present, "{number}");
+            }
+            assert!((2..=4).contains(&memory.asked()));
         });
     }
 

@@ -3,7 +3,7 @@
 use core::fmt;
 use core::marker::PhantomData;
 
-use super::adapt::Factor;
+use super::adapt::UsageFactor;
 use super::recent::Recent;
 use super::{All, RTRS, Rendezvous, Rules, Turn};
 use crate::memory::Memory;
@@ -50,7 +50,7 @@ struct EnvelopeRecord<T> {
     next: Turn,
     /// Set if messages without a turn followed the last one with a turn; their turns are skipped.
     eager_flag: bool,
-    factor: Factor,
+    factor: UsageFactor,
     /// The number of the last poll of the eager messages' marks.
     looked: u64,
     /// RTRs that wait for their messages, each at the index of its turn.
@@ -220,7 +220,7 @@ impl<T: Copy, M: Memory, R: Rules> RtrSender<T, M, R> {
 impl<T: Copy> EnvelopeRecord<T> {
     const fn new<R: Rules>(next: Turn, looked: u64) -> Self {
         let kept = [None; RTRS as usize];
-        Self { next, eager_flag: false, factor: Factor::new::<R>(), looked, kept }
+        Self { next, eager_flag: false, factor: UsageFactor::new::<R>(), looked, kept }
     }
 
     /// Returns the turn of the next message, which leaves by RTS, or `None` for stop-RTR.

@@ -38,7 +38,7 @@ pub struct RingChunk {
     pub offset: u64,
     /// Length in bytes, at least 1.
     pub length: u32,
-    /// True if the receiver should store the chunk with non-temporal stores, as the sender did.
+    /// True if the sender stored the chunk round its caches.
     pub streamed: bool,
     /// True if the next chunk of the same message follows in the grains that the sender claimed
     /// with this one. The receiver reports them as done with the last of these chunks.

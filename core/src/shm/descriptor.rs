@@ -85,6 +85,14 @@ pub struct ReceiveCookie {
     pub moves: bool,
 }
 
+impl Descriptor {
+    /// Touches the descriptor, so that its page is mapped when a message needs it.
+    pub fn touch(&self) {
+        // The value says nothing without a generation.
+        let _ = self.grant.open.load(Relaxed);
+    }
+}
+
 impl Grant {
     /// Creates an unused grant, for models and tests. In a segment, zeroed memory has this state.
     #[must_use]

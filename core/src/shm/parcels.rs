@@ -138,11 +138,12 @@ impl Parcels {
         length <= self.here.count_ones() as usize * PARCEL
     }
 
-    /// Returns whether this rank owns at most half of what it began with.
+    /// Returns whether this rank owns at most half of what it began with, or no more parcels than a
+    /// message of `length` bytes takes.
     #[inline(always)]
     #[must_use]
-    pub const fn are_few(&self) -> bool {
-        self.here.count_ones() <= self.share / 2
+    pub fn are_few(&self, length: usize) -> bool {
+        self.here.count_ones() as usize <= length.div_ceil(PARCEL).max(self.share as usize / 2)
     }
 
     /// Returns true if a message of `length` bytes fits the parcels that this rank owns and those
@@ -395,9 +396,10 @@ mod tests {
         high.open(ParcelSet::First);
         for _ in 0..3 {
             let (run, _) = low.next(2 * PARCEL).unwrap();
-            assert_eq!((run.number, low.are_few()), (0, false));
+            assert_eq!((run.number, low.are_few(PARCEL)), (0, false));
+            assert!(low.are_few(PARCEL + 1));
             low.lend(run);
-            assert!(low.are_few() && !low.hold(1));
+            assert!(low.are_few(1) && !low.hold(1));
             assert!(low.will_hold(2 * PARCEL) && !low.will_hold(2 * PARCEL + 1));
             low.collect();
             assert!(!low.hold(1), "the peer has not read it");

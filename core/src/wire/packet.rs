@@ -35,6 +35,20 @@ pub enum PacketKind {
     /// A part of a message, or all of it, that lies in a parcel of the pair's; its payload is a
     /// [`super::ParcelHead`].
     Parcel = 8,
+    /// Announces a message that a [`crate::lmt::TransferMethod`] moves. It takes part in matching
+    /// like an RTS. Its payload is a [`super::MethodRts`] and the send cookie.
+    MethodRts = 9,
+    /// The answer of a transfer method's receiver to its sender. Its payload, and those of the next
+    /// two kinds, is a [`super::MethodHead`] and a cookie.
+    MethodCts = 10,
+    /// Bytes from one side of a transfer method to the other.
+    MethodCookie = 11,
+    /// The end of a transfer, for the side that cannot see it.
+    MethodDone = 12,
+    /// The sender of a message that a transfer method moves asks for its buffer back. Its payload
+    /// is that of the RTS, without the cookie. If the message waits for its receive, the receiver
+    /// answers with a [`PacketKind::MethodDone`] that says that the transfer is not complete.
+    MethodRetract = 13,
 }
 
 impl PacketKind {
@@ -55,6 +69,11 @@ impl PacketKind {
             6 => Ok(Self::Rtr),
             7 => Ok(Self::RtrAck),
             8 => Ok(Self::Parcel),
+            9 => Ok(Self::MethodRts),
+            10 => Ok(Self::MethodCts),
+            11 => Ok(Self::MethodCookie),
+            12 => Ok(Self::MethodDone),
+            13 => Ok(Self::MethodRetract),
             found => Err(Corrupt::Kind { found }),
         }
     }
@@ -313,6 +332,6 @@ mod tests {
 
     #[test]
     fn an_unknown_kind_is_an_error() {
-        assert_eq!(PacketKind::parse(9), Err(Corrupt::Kind { found: 9 }));
+        assert_eq!(PacketKind::parse(14), Err(Corrupt::Kind { found: 14 }));
     }
 }

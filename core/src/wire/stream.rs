@@ -1,6 +1,6 @@
 //! The head that precedes a message in the byte stream to a rank on another node.
 
-use super::{Corrupt, Key, Offer, Turn};
+use super::{Corrupt, Key, Offer, StridedRun, Turn};
 use crate::hca::RemoteAddress;
 
 /// The head of a packet in a stream. The bytes of a message follow the kinds that say so.
@@ -17,12 +17,14 @@ use crate::hca::RemoteAddress;
 /// |     20 |    4 | `number`  | which offer from its sender to its receiver; kinds 2, 3, 7 to    |
 /// |        |      |           | 10, 18, 19                                                       |
 /// |     24 |    4 | `kind`    | see the next table                                               |
-/// |     28 |    4 | `remote`  | key of the region that holds the message; kind 7                 |
+/// |     28 |    4 | `remote`  | key of the region that holds the message, or the list; kind 7    |
 /// |        |      |           | key of the region that holds the receive buffer; kinds 11, 18    |
 /// |     32 |    8 | `address` | address of the first byte; kinds 7, 11, 18                       |
+/// |        |      |           | address of the list of runs; kind 7 if `runs` is not zero        |
 /// |     40 |    4 | `turn`    | [`Turn`] of the message: zero means none; kind 7                 |
 /// |        |      |           | [`Turn`] of the message: never zero; kinds 11 to 16              |
-/// |     44 |    4 |           | zero                                                             |
+/// |     44 |    4 | `runs`    | number of [`StridedRun`]s of the message; zero if it lies in one |
+/// |        |      |           | part; kind 7                                                     |
 ///
 /// | kind | meaning   | kind | meaning         | kind | meaning                         |
 /// |-----:|-----------|-----:|-----------------|-----:|---------------------------------|
@@ -74,7 +76,7 @@ pub enum StreamHead {
         /// The length and the identifier.
         offer: Offer,
         /// The location of the message.
-        from: RemoteAddress,
+        from: MessageAddress,
         /// Its turn; `None` means stop-RTR.
         turn: Option<Turn>,
     },
@@ -139,6 +141,15 @@ pub enum StreamHead {
     CtsWritten(DeferredMessageId),
 }
 
+/// The location of an announced message in its sender's memory.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum MessageAddress {
+    /// The message lies in one part, from here on.
+    One(RemoteAddress),
+    /// A list of so many [`StridedRun`]s lies there. They describe the message.
+    Listed(RemoteAddress, u32),
+}
+
 /// Identifies the receive that sent an RTR, and the message that it asks for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct RtrId {
@@ -185,9 +196,13 @@ impl StreamHead {
             Self::Keep => HeadFields { kind: 4, ..none },
             Self::Send => HeadFields { kind: 5, ..none },
             Self::Leave => HeadFields { kind: 6, ..none },
-            Self::Rts { key, offer, from: remote, turn } => {
+            Self::Rts { key, offer, from, turn } => {
                 let (total, name) = (offer.total, offer.name());
-                HeadFields { kind: 7, key, total, name, remote, turn }
+                let (remote, runs) = match from {
+                    MessageAddress::One(message) => (message, 0),
+                    MessageAddress::Listed(list, runs) => (list, runs),
+                };
+                HeadFields { kind: 7, key, total, name, remote, turn, runs }
             }
             Self::Done(name) => HeadFields { kind: 8, name, ..none },
             Self::Retract(name) => HeadFields { kind: 9, name, ..none },
@@ -224,9 +239,10 @@ impl StreamHead {
     /// # Errors
     ///
     /// [`Corrupt::Kind`] for an unknown kind. [`Corrupt::Length`] for a length that no message has,
-    /// or an offer without a number. [`Corrupt::Rtr`] for an RTR without a turn.
+    /// an offer without a number, or more runs than [`StridedRun::MOST`]. [`Corrupt::Rtr`] for an
+    /// RTR without a turn.
     pub fn parse(bytes: &[u8; Self::LENGTH]) -> Result<Self, Corrupt> {
-        let HeadFields { kind, key, total, name, remote, turn } = HeadFields::parse(bytes);
+        let HeadFields { kind, key, total, name, remote, turn, runs } = HeadFields::parse(bytes);
         let length = usize::try_from(total).ok().filter(|total| isize::try_from(*total).is_ok());
         let length = length.ok_or(Corrupt::Length { found: total, max: isize::MAX as u64 })?;
         let offer = Offer { total, place: name.place, number: name.number };
@@ -242,7 +258,7 @@ impl StreamHead {
             4 => Ok(Self::Keep),
             5 => Ok(Self::Send),
             6 => Ok(Self::Leave),
-            7 => Ok(Self::Rts { key, offer, from: remote, turn }),
+            7 => Ok(Self::Rts { key, offer, from: MessageAddress::parse(remote, runs)?, turn }),
             8 => Ok(Self::Done(name)),
             9 => Ok(Self::Retract(name)),
             10 => Ok(Self::Retracted(name)),
@@ -259,6 +275,17 @@ impl StreamHead {
     }
 }
 
+impl MessageAddress {
+    fn parse(remote: RemoteAddress, runs: u32) -> Result<Self, Corrupt> {
+        let max = StridedRun::MOST;
+        match runs {
+            0 => Ok(Self::One(remote)),
+            runs if runs <= max => Ok(Self::Listed(remote, runs)),
+            _ => Err(Corrupt::Length { found: runs.into(), max: max.into() }),
+        }
+    }
+}
+
 /// The fields of a head as the table lists them.
 struct HeadFields {
     kind: u32,
@@ -267,6 +294,7 @@ struct HeadFields {
     name: DeferredMessageId,
     remote: RemoteAddress,
     turn: Option<Turn>,
+    runs: u32,
 }
 
 impl HeadFields {
@@ -277,6 +305,7 @@ impl HeadFields {
         name: DeferredMessageId { place: 0, number: 0 },
         remote: RemoteAddress { address: 0, key: 0 },
         turn: None,
+        runs: 0,
     };
 
     fn of(RtrId { place, turn }: RtrId) -> Self {
@@ -293,6 +322,7 @@ impl HeadFields {
             to.copy_from_slice(&word.to_le_bytes());
         }
         bytes[40..44].copy_from_slice(&Turn::word(self.turn).to_le_bytes());
+        bytes[44..].copy_from_slice(&self.runs.to_le_bytes());
         bytes
     }
 
@@ -305,6 +335,7 @@ impl HeadFields {
             kind: word(bytes, 24),
             remote: RemoteAddress { address: double(32), key: word(bytes, 28) },
             turn: Turn::parse(word(bytes, 40)),
+            runs: word(bytes, 44),
         }
     }
 }
@@ -334,8 +365,10 @@ mod tests {
             StreamHead::Keep,
             StreamHead::Send,
             StreamHead::Leave,
-            StreamHead::Rts { key, offer, from, turn },
-            StreamHead::Rts { key, offer, from, turn: None },
+            StreamHead::Rts { key, offer, from: MessageAddress::One(from), turn },
+            StreamHead::Rts { key, offer, from: MessageAddress::One(from), turn: None },
+            StreamHead::Rts { key, offer, from: MessageAddress::Listed(from, 1), turn },
+            StreamHead::Rts { key, offer, from: MessageAddress::Listed(from, 256), turn: None },
             StreamHead::Done(name),
             StreamHead::Retract(name),
             StreamHead::Retracted(name),
@@ -356,12 +389,12 @@ mod tests {
     #[test]
     fn the_fields_lie_where_the_table_says() {
         let offer = Offer { total: 0x0201, place: 3, number: 4 };
-        let from = RemoteAddress { address: 0x0605, key: 9 };
+        let from = MessageAddress::Listed(RemoteAddress { address: 0x0605, key: 9 }, 0x0102);
         let bytes = StreamHead::Rts { key: Key(5), offer, from, turn: Turn::parse(7) }.pack();
         assert_eq!((bytes[0], &bytes[8..10]), (5, &[1, 2][..]));
         assert_eq!((bytes[16], bytes[20], &bytes[24..28]), (3, 4, &[7, 0, 0, 0][..]));
         assert_eq!((bytes[28], &bytes[32..34], &bytes[34..40]), (9, &[5, 6][..], &[0; 6][..]));
-        assert_eq!(&bytes[40..], &[7, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(&bytes[40..], &[7, 0, 0, 0, 2, 1, 0, 0]);
     }
 
     #[test]
@@ -374,5 +407,9 @@ mod tests {
         assert_eq!(StreamHead::parse(&bytes), Err(Corrupt::Rtr));
         let offer = Offer { total: 1, place: 0, number: 0 };
         assert!(StreamHead::parse(&StreamHead::Offer { key: Key(0), offer }.pack()).is_err());
+        let (offer, to) = (Offer { number: 1, ..offer }, RemoteAddress { address: 0, key: 0 });
+        let from = MessageAddress::Listed(to, StridedRun::MOST + 1);
+        let head = StreamHead::Rts { key: Key(0), offer, from, turn: None };
+        assert_eq!(StreamHead::parse(&head.pack()), Err(Corrupt::Length { found: 257, max: 256 }));
     }
 }

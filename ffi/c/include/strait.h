@@ -392,6 +392,89 @@ int strait_lmt_pre_send(strait_world world, uint32_t receiver, const struct iove
 int strait_lmt_start_recv(strait_world world, const strait_cookie *cookie, const struct iovec *parts, int count,
                           strait_request *request);
 
+/* ---- Methods of the embedder that move large messages ---------------------------------------- */
+
+/* The other half of the LMT interface: Strait matches, and the embedder moves the data, by a device
+ * or a system call of its own. strait_set_transfer_method gives a rank the functions of the paper.
+ * They move the messages of strait_send, strait_isend and so on between two ranks of one node that
+ * Strait would otherwise announce by an RTS: those above STRAIT_EAGER_MAX that find too few
+ * parcels. All ranks have the same functions.
+ *
+ *     sender         packet         receiver
+ *     pre_send       RTS, cookie ->
+ *                                   matching
+ *                    <- CTS, cookie pre_recv, start_recv
+ *     start_send
+ *     handle_cookie  <- COOKIE ->   handle_cookie
+ *     progress                      progress
+ *                    <- DONE ->
+ *     post_send                     post_recv
+ *
+ * A function that answers STRAIT_TRANSFER_REFUSED gives the message up. It then moves by a transfer
+ * of Strait's own, so no message is lost. A function may not block, and it makes no call that uses
+ * the world. The functions are called by the thread that uses the world, and by its progress
+ * thread, one at a time. Cookies come from another process: check them before use. */
+
+enum { STRAIT_TRANSFER_COOKIE_MAX = 512 }; /* the longest cookie, in bytes */
+
+/* One side of a message, for the time of one call. The functions change no field. */
+typedef struct strait_transfer_side {
+    uint64_t id;                /* no other message of this rank that is under way has it */
+    uint32_t peer;              /* the rank of the other side */
+    uint32_t is_send;           /* 1 at the sender, 0 at the receiver */
+    size_t bytes;               /* to move */
+    void *library;
+} strait_transfer_side;
+
+/* How far a call has brought a message. */
+enum strait_transfer_step {
+    STRAIT_TRANSFER_REFUSED = -1,
+    STRAIT_TRANSFER_OK = 0,     /* of pre_send and pre_recv: prepared; pre_recv has a CTS sent */
+    STRAIT_TRANSFER_WAITING = 0, /* nothing has moved; progress is called again */
+    STRAIT_TRANSFER_MOVED = 1,  /* something has moved: the other side is woken if it sleeps */
+    STRAIT_TRANSFER_DONE = 2,   /* this side is done, the other learns of it by itself, and does
+                                 * not refuse the message any more */
+    STRAIT_TRANSFER_DONE_FOR_BOTH = 3, /* the message has arrived: the other side gets a DONE. A
+                                        * sender answers this only if its receiver does not refuse
+                                        * the message any more */
+    STRAIT_TRANSFER_WITHOUT_CTS = 4 /* of pre_recv: the receiver moves the data alone */
+};
+
+/* Cookies are written to `cookie`, which has room for STRAIT_TRANSFER_COOKIE_MAX bytes, and their
+ * length to *cookie_bytes, which is 0 before. post_send and post_recv end each message for which
+ * pre_send or pre_recv of the same side has not refused; `complete` is 0 if the message moves
+ * another way or its peer has died. When they return, nothing accesses the buffers any more on
+ * behalf of the message. The other side may not know of the end yet, so what its cookies name must
+ * not lead it to another message. serves and handle_cookie may be NULL: all messages are served, and a
+ * cookie is refused. */
+typedef struct strait_transfer_method {
+    size_t size;
+    void *context;              /* passed to all functions */
+    int (*serves)(void *context, uint32_t peer, size_t bytes); /* at the sender: not 0 if so */
+    int (*pre_send)(void *context, strait_transfer_side *side, void *cookie, size_t *cookie_bytes);
+    int (*pre_recv)(void *context, strait_transfer_side *side, const void *send_cookie, size_t send_cookie_bytes,
+                    void *cookie, size_t *cookie_bytes);
+    int (*start_send)(void *context, strait_transfer_side *side, const void *receive_cookie,
+                      size_t receive_cookie_bytes);
+    int (*start_recv)(void *context, strait_transfer_side *side);
+    int (*handle_cookie)(void *context, strait_transfer_side *side, const void *cookie, size_t cookie_bytes);
+    int (*progress)(void *context, strait_transfer_side *side);
+    void (*post_send)(void *context, strait_transfer_side *side, int complete);
+    void (*post_recv)(void *context, strait_transfer_side *side, int complete);
+} strait_transfer_method;
+
+/* Gives this rank its method, before the first large message. The functions and their context stay
+ * valid until strait_finalize has returned. STRAIT_ERR_BUSY: there is one, which stays. */
+int strait_set_transfer_method(strait_world world, const strait_transfer_method *method);
+
+/* Gives the contiguous memory at `offset` bytes from the start of the message, with length 0 at its
+ * end. For the functions of a method. */
+int strait_transfer_part(strait_transfer_side *side, size_t offset, struct iovec *part);
+
+/* Sends a COOKIE to the other side. For the functions of a method. STRAIT_ERR_BUSY: an earlier
+ * packet of this side has not left, or the other side is not known yet; try again in progress. */
+int strait_transfer_send_cookie(strait_transfer_side *side, const void *cookie, size_t bytes);
+
 /* ---- The RDMA channel ------------------------------------------------------------------------ */
 
 /* The five functions of MPICH2's RDMA channel (Liu et al. 2004, section 3.2). Between each two
@@ -469,9 +552,9 @@ typedef struct strait_members {
     uint64_t lock_cost_migration; /* that moves the lock (`strait bench lock` measures them) */
 } strait_members;
 
-/* The design of a window's locks (Jiang et al. 2004; Santhanaraman et al. 2009). In all but the
- * last three, the target's lock manager takes part: in the target's calls, or by a thread that
- * the design starts. */
+/* The design of a window's locks (Jiang et al. 2004; Santhanaraman et al. 2009). The
+ * target's lock manager takes part in all but test-and-set, MCS and some uses of hybrid: in the
+ * target's calls, or by a thread that the design starts. */
 enum strait_lock_design {
     STRAIT_LOCK_DEFAULT = 0,    /* the value of STRAIT_WINDOW_LOCK, or hybrid */
     STRAIT_LOCK_TWO_SIDED = 1,
@@ -479,7 +562,8 @@ enum strait_lock_design {
     STRAIT_LOCK_EVENT = 3,
     STRAIT_LOCK_TEST_AND_SET = 4,
     STRAIT_LOCK_MCS = 5,
-    STRAIT_LOCK_HYBRID = 6
+    STRAIT_LOCK_HYBRID = 6,
+    STRAIT_LOCK_THREAD_PER_WINDOW = 7 /* a thread of the target that ends with the window */
 };
 
 /* The policy by which this member moves a hybrid lock between CPU mode and network mode. */

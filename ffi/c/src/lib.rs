@@ -36,6 +36,7 @@ mod reductions;
 mod requests;
 mod several;
 mod store;
+mod transfer_method;
 mod windows;
 mod world;
 mod worlds;

@@ -18,6 +18,7 @@ use crate::large::Cookie;
 use crate::options::{ABI, COptions};
 use crate::requests::CStatus;
 use crate::store::CExchange;
+use crate::transfer_method::{self, CSide, CTransferMethod};
 use crate::windows::{
     CMembers, lock::CLockCounters as LockCounters, numbers::OPS, transfer::CRun, transfer::CShape,
 };
@@ -64,6 +65,22 @@ fn expected() -> Vec<(String, i64)> {
         abort
     );
     structure!("strait_cookie", Cookie, mark, sender, number, receiver, bytes);
+    structure!("strait_transfer_side", CSide, id, peer, is_send, bytes, library);
+    structure!(
+        "strait_transfer_method",
+        CTransferMethod,
+        size,
+        context,
+        serves,
+        pre_send,
+        pre_recv,
+        start_send,
+        start_recv,
+        handle_cookie,
+        progress,
+        post_send,
+        post_recv
+    );
     structure!(
         "strait_members",
         CMembers,
@@ -160,6 +177,13 @@ fn expected() -> Vec<(String, i64)> {
         number(&format!("STRAIT_{name}"), place);
     }
     assert_eq!(OPS.len(), names.len());
+    number("STRAIT_TRANSFER_COOKIE_MAX", shim::transfer_method::COOKIE_MAX);
+    number("STRAIT_TRANSFER_OK", transfer_method::OK as usize);
+    number("STRAIT_TRANSFER_WITHOUT_CTS", transfer_method::WITHOUT_CTS as usize);
+    let names = ["WAITING", "MOVED", "DONE", "DONE_FOR_BOTH"];
+    for (name, (answer, _)) in names.iter().zip(transfer_method::STEPS) {
+        number(&format!("STRAIT_TRANSFER_{name}"), answer as usize);
+    }
     for (place, design) in shim::LockDesign::ALL.iter().enumerate() {
         number(&format!("STRAIT_LOCK_{}", design.name().to_uppercase()), place + 1);
     }

@@ -54,3 +54,6 @@ pub(crate) const ERR_RMA_SYNC: c_int = 47;
 pub(crate) const ERR_RMA_RANGE: c_int = 68;
 pub(crate) const ERR_RMA_ATTACH: c_int = 69;
 pub(crate) const ERR_RMA_FLAVOR: c_int = 70;
+
+/// Whether these MPIs refuse `MPI_Win_free` in an epoch, which the standard forbids.
+pub(crate) const REFUSES_FREE_IN_EPOCH: bool = false;

@@ -39,3 +39,6 @@ pub(crate) const ERR_RMA_SYNC: c_int = 50;
 pub(crate) const ERR_RMA_RANGE: c_int = 48;
 pub(crate) const ERR_RMA_ATTACH: c_int = 46;
 pub(crate) const ERR_RMA_FLAVOR: c_int = 57;
+
+/// Whether these MPIs refuse `MPI_Win_free` in an epoch, which the standard forbids.
+pub(crate) const REFUSES_FREE_IN_EPOCH: bool = true;

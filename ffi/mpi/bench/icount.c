@@ -11,6 +11,7 @@ enum { CALLS = 500 }; // Number of warm-up calls, and of counted calls, of each 
 
 static char data[64];
 static MPI_Win window;
+static MPI_Request pending;
 
 // Shared by the ranks: how often the other rank was ready, and how often rank 0 has called.
 static _Atomic long *ready, *called;
@@ -35,6 +36,11 @@ static void isend_wait(int bytes) {
   MPI_Request request;
   MPI_Isend(data, bytes, MPI_BYTE, 1, 0, MPI_COMM_WORLD, &request);
   MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+
+static void test_pending(void) {
+  int index, flag;
+  MPI_Testany(1, &pending, &index, &flag, MPI_STATUS_IGNORE);
 }
 
 static void put_flush(int bytes) {
@@ -69,6 +75,7 @@ COUNTED(send_64, send(64))
 COUNTED(recv_any_8, receive_any(8))
 COUNTED(irecv_wait_8, irecv_wait(8))
 COUNTED(isend_wait_8, isend_wait(8))
+COUNTED(testany_pending, test_pending())
 COUNTED(put_flush_8, put_flush(8))
 COUNTED(fetch_flush, fetch_flush(8))
 COUNTED(lock_put_unlock_8, lock_put_unlock(8))
@@ -94,6 +101,7 @@ static const struct row messages[] = {
     ONE(irecv_wait_8, 8, 0),
     ONE(isend_wait_8, 0, 8),
 };
+static const struct row with_a_receive[] = {ONE(testany_pending, 0, 0)};
 static const struct row in_an_epoch[] = {ONE(put_flush_8, 0, 0), ONE(fetch_flush, 0, 0)};
 static const struct row with_a_lock[] = {ONE(lock_put_unlock_8, 0, 0)};
 
@@ -146,6 +154,13 @@ int main(int argc, char **argv) {
   MPI_Win_allocate(64, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &base, &window);
   MPI_Barrier(MPI_COMM_WORLD);
   COUNT(messages);
+  if (rank == 0)
+    MPI_Irecv(data, 8, MPI_BYTE, MPI_ANY_SOURCE, 1, MPI_COMM_WORLD, &pending);
+  COUNT(with_a_receive);
+  if (rank == 0)
+    MPI_Wait(&pending, MPI_STATUS_IGNORE);
+  else
+    MPI_Send(data, 8, MPI_BYTE, 0, 1, MPI_COMM_WORLD);
   MPI_Win_lock_all(0, window);
   COUNT(in_an_epoch);
   MPI_Win_unlock_all(window);

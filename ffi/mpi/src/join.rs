@@ -8,6 +8,10 @@ use super::store::HostStore;
 use super::{gpu, reach};
 use crate::abi::Handle;
 
+/// Number of ranks on a node up to which the first large messages are prepared when MPI starts. A
+/// rank prepares each of the others, and their calls wait for each other in the kernel.
+const PREPARED_RANKS: usize = 8;
+
 /// What a rank tells the others before it joins.
 struct Introduction {
     host: String,
@@ -84,7 +88,13 @@ pub(crate) fn join(private: Handle, rank: u32, ranks: u32) -> Result<World, Stri
         core::mem::forget(joined);
         return concluded.and(Err("a rank could not join".to_owned()));
     }
-    concluded.and(joined)
+    let joined = concluded.and(joined);
+    if let Ok(world) = &joined
+        && world.nodes().ranks_on(world.node()).count() <= PREPARED_RANKS
+    {
+        world.prepare_large_messages();
+    }
+    joined
 }
 
 /// Returns the nodes of the ranks, if messages between all of them can be Strait's.

@@ -118,10 +118,15 @@ impl HostFunction {
 /// Bytes of [`NAMES`].
 const ROOM: usize = 256 + 4096;
 
+#[expect(dead_code, reason = "`strait mpi` and the dynamic linker read it")]
+#[repr(align(64))]
+struct Names([u8; ROOM]);
+
 /// Room for the host's name and path, which `strait mpi` writes into its copy of this file: strings
-/// of up to 256 and 4096 bytes. Entries of the dynamic section then name them.
+/// of up to 256 and 4096 bytes. Entries of the dynamic section then name them. `strait mpi` looks
+/// for it at multiples of its alignment.
 #[used]
-static NAMES: [u8; ROOM] = {
+static NAMES: Names = {
     let mut names = [0; ROOM];
     let mark = b"strait-mpi: names of the host";
     let mut at = 0;
@@ -129,5 +134,5 @@ static NAMES: [u8; ROOM] = {
         names[at] = mark[at];
         at += 1;
     }
-    names
+    Names(names)
 };

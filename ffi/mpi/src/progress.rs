@@ -20,8 +20,9 @@ const SELDOM_LATER: u32 = 4;
 /// What a test counts that found nothing in lines. One that found something counts 1.
 const IN_VAIN: u32 = 64;
 
-/// The count of tests between two that do more than to take what lies in lines.
-const TESTS_PER_POLL: u32 = 16 * IN_VAIN;
+/// The count of tests between two that do more than to take what lies in lines. Such a test takes
+/// as long as six others.
+const TESTS_PER_POLL: u32 = 64 * IN_VAIN;
 
 /// The count between two that let the host progress although none of its operations is open.
 const TESTS_PER_HOST_POLL: u32 = 4 * TESTS_PER_POLL;
@@ -29,6 +30,9 @@ const TESTS_PER_HOST_POLL: u32 = 4 * TESTS_PER_POLL;
 /// Number of tests that find nothing by the longer way, as all probes do, between two that yield
 /// the processor on a crowded node.
 const LONGER_PER_YIELD: u32 = 8;
+
+/// What a test counts among those that is due after many short ones.
+const DUE: u32 = 4;
 
 /// The number between two that let the host progress although none of its operations is open.
 const LONGER_PER_HOST_POLL: u32 = 64;
@@ -69,6 +73,19 @@ impl Front {
     /// what lies in lines, if there is no more to do.
     pub(crate) fn poll_in_test(&self) -> Result<(), Error> {
         if self.poll_lines_in_test().is_some() { Ok(()) } else { self.poll() }
+    }
+
+    /// Returns whether a test of pending requests is over, since no line has come and there is no
+    /// more to do. Counts the test then.
+    #[inline(always)]
+    pub(crate) fn ends_test_in_vain(&self) -> bool {
+        let tests = self.tests.get();
+        let is_due = tests % TESTS_PER_POLL + IN_VAIN >= TESTS_PER_POLL;
+        let is_over = !is_due && self.world.is_quiet();
+        if is_over {
+            self.tests.set(tests + IN_VAIN);
+        }
+        is_over
     }
 
     /// Makes progress in a short test that found nothing.
@@ -114,13 +131,14 @@ impl Front {
     /// Returns whether the test is to yield the processor. Where the ranks of the node take turns,
     /// the program may test for a message of a rank that is not running.
     pub(crate) fn poll_host_in_test(&self) -> bool {
-        let count = self.in_vain.get().wrapping_add(1);
+        let (before, is_due) = (self.in_vain.get(), self.is_host_due.take());
+        let count = before.wrapping_add(if is_due { DUE } else { 1 });
         self.in_vain.set(count);
-        let is_due = self.is_host_due.take() || count.is_multiple_of(LONGER_PER_HOST_POLL);
-        if is_due || self.host_open.get() > 0 {
+        let passes = |multiple| before / multiple != count / multiple;
+        if is_due || passes(LONGER_PER_HOST_POLL) || self.host_open.get() > 0 {
             self.poll_host();
         }
-        self.is_crowded && count.is_multiple_of(LONGER_PER_YIELD)
+        self.is_crowded && passes(LONGER_PER_YIELD)
     }
 
     /// Makes progress once, in a loop that waits for `what`.

@@ -3,7 +3,7 @@
 use core::cell::{Cell, RefCell};
 use core::ffi::c_int;
 
-use strait::raw::RequestId;
+use strait::raw::{RawRequests as _, RequestId};
 use strait::{Call, Status, Wait};
 
 use super::base::Base;
@@ -154,6 +154,18 @@ impl RequestTable {
             RequestEntry::Persistent(persistent) => persistent.view(base),
         });
         view.unwrap_or(RequestView::Nothing)
+    }
+
+    /// Returns whether a request has one operation, which goes on. Makes no progress. Calls need no
+    /// lock.
+    #[inline(always)]
+    pub(crate) fn goes_on(&self, base: &Base, slot: u32) -> bool {
+        let entries = self.entries.borrow();
+        let place = slot.checked_sub(FIRST).map(|place| place as usize);
+        let Some(RequestEntry::One(operation)) = place.and_then(|place| entries.get(place)) else {
+            return false;
+        };
+        operation.unscoped.request().is_some_and(|request| base.world.goes_on(request))
     }
 
     /// Returns what a request waits for, for observers. The call walks lists.

@@ -19,6 +19,42 @@ static int is(int code, int wanted) {
     return fits;
 }
 
+// A window that is freed in an epoch stays as it is. Open MPI frees it.
+static void free_in_epochs(MPI_Win win, int *base) {
+    int value = rank + 5, other = 1 - rank;
+    MPI_Win kept = win;
+    MPI_Group all, one;
+    MPI_Comm_group(MPI_COMM_WORLD, &all);
+    MPI_Group_incl(all, 1, &other, &one);
+    MPI_Win_lock(MPI_LOCK_SHARED, other, 0, win);
+    CHECK(is(MPI_Win_free(&kept), MPI_ERR_RMA_SYNC) && kept == win);
+    MPI_Win_unlock(other, win);
+    MPI_Win_lock_all(0, win);
+    CHECK(is(MPI_Win_free(&kept), MPI_ERR_RMA_SYNC) && kept == win);
+    MPI_Win_unlock_all(win);
+    MPI_Win_post(one, 0, win);
+    CHECK(is(MPI_Win_free(&kept), MPI_ERR_RMA_SYNC) && kept == win);
+    MPI_Win_start(one, 0, win);
+    MPI_Put(&value, 1, MPI_INT, other, 0, 1, MPI_INT, win);
+    CHECK(is(MPI_Win_free(&kept), MPI_ERR_RMA_SYNC) && kept == win);
+    MPI_Win_complete(win);
+    CHECK(is(MPI_Win_free(&kept), MPI_ERR_RMA_SYNC) && kept == win);
+    MPI_Win_wait(win);
+    CHECK(base[0] == other + 5);
+    MPI_Group_free(&one), MPI_Group_free(&all);
+}
+
+// One number is what these operations change. A derived type has several.
+static void change_derived(MPI_Win win) {
+    int value = 1, compare = 0, result = 42;
+    MPI_Datatype four;
+    MPI_Type_contiguous(4, MPI_BYTE, &four), MPI_Type_commit(&four);
+    CHECK(is(MPI_Compare_and_swap(&value, &compare, &result, four, 0, 0, win), MPI_ERR_TYPE));
+    CHECK(is(MPI_Fetch_and_op(&value, &result, four, 0, 0, MPI_REPLACE, win), MPI_ERR_TYPE));
+    CHECK(result == 42);
+    MPI_Type_free(&four);
+}
+
 int main(int argc, char **argv) {
     begin(&argc, &argv);
     MPI_Errhandler errhandler;
@@ -36,10 +72,14 @@ int main(int argc, char **argv) {
     if (size > 1)
         CHECK(is(MPI_Put(&value, 1, MPI_INT, 1, 0, 1, MPI_INT, win), MPI_ERR_RMA_SYNC));
     CHECK(is(MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, win), MPI_ERR_RMA_SYNC));
+    change_derived(win);
     MPI_Win_unlock(0, win);
     MPI_Win_fence(0, win);
     code = MPI_Put(&value, 1, MPI_INT, size, 0, 1, MPI_INT, win);
     CHECK(code != MPI_SUCCESS && is(code, MPI_ERR_RANK));
+    MPI_Win_fence(MPI_MODE_NOSUCCEED, win);
+    if (!is_host("Open MPI"))
+        free_in_epochs(win, base);
     MPI_Win_fence(0, win);
     MPI_Win_free(&win);
     MPI_Errhandler_free(&errhandler);

@@ -20,6 +20,9 @@ pub(crate) const HEADS: u32 = 0;
 /// The context of the data of messages that heads announce.
 pub(crate) const DATA: u32 = 1;
 
+/// The context of the data of messages that were promised their numbers.
+pub(crate) const NAMED: u32 = 2;
+
 /// Maximum size in bytes of a message that follows its head: the size that Strait copies through
 /// shared memory.
 pub(crate) const INLINE_MAX: usize = 12 * 1024 - ProviderHead::BYTES;
@@ -75,6 +78,9 @@ pub(crate) const WANTS_ACK: u32 = 1 << 9;
 
 /// The sender polls whether the message has been taken ([`strait_core::engine::Mark`]).
 pub(crate) const WANTS_CREDIT: u32 = 1 << 10;
+
+/// The head announces data for which an RTR was at the sender.
+pub(crate) const BY_RTR: u32 = 1 << 11;
 
 impl HeadKind {
     /// Returns the key of Strait's message.
@@ -164,12 +170,23 @@ impl Numbered {
     }
 }
 
-/// The location of the data of a message: Strait's message `number` in the context [`DATA`].
+/// The location of the data of a message: Strait's message `key`, in the context [`DATA`] or
+/// [`NAMED`].
+///
+/// | offset | size | field    | meaning                                                         |
+/// |-------:|-----:|----------|-----------------------------------------------------------------|
+/// |      0 |    8 | `length` | bytes                                                           |
+/// |      8 |    4 | `key`    | its tag; bit 31: the context is [`NAMED`]                       |
+/// |     12 |    4 | `next`   | number that the next message of the envelope is promised, or 0  |
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Away {
     pub(crate) length: usize,
-    pub(crate) number: u32,
+    pub(crate) key: Key,
+    pub(crate) next: u32,
 }
+
+/// The bit of a number that says that the context is [`NAMED`].
+const IS_NAMED: u32 = TAG_MAX + 1;
 
 impl Away {
     pub(crate) const BYTES: usize = 16;
@@ -177,16 +194,22 @@ impl Away {
     pub(crate) fn bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[..8].copy_from_slice(&(self.length as u64).to_le_bytes());
-        bytes[8..12].copy_from_slice(&self.number.to_le_bytes());
+        let named = if self.key.context() == NAMED { IS_NAMED } else { 0 };
+        bytes[8..12].copy_from_slice(&(self.key.tag() | named).to_le_bytes());
+        bytes[12..].copy_from_slice(&self.next.to_le_bytes());
         bytes
     }
 
     /// Parses bytes that another process wrote.
     pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
         let (length, rest) = bytes.split_first_chunk()?;
-        let number = u32::from_le_bytes(*rest.first_chunk()?);
+        let (number, rest) = rest.split_first_chunk()?;
+        let number = u32::from_le_bytes(*number);
+        let next = u32::from_le_bytes(*rest.first_chunk()?);
         let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
-        (number <= TAG_MAX && length <= isize::MAX as usize).then_some(Self { length, number })
+        let context = if number & IS_NAMED == 0 { DATA } else { NAMED };
+        let key = Key::new(context, number & TAG_MAX);
+        (next <= TAG_MAX && length <= isize::MAX as usize).then_some(Self { length, key, next })
     }
 }
 
@@ -311,8 +334,10 @@ mod tests {
         numbered.write(bytes.first_chunk_mut().unwrap());
         let (read, rest) = ProviderHead::read(&bytes).unwrap();
         assert_eq!((read, Numbered::number(rest)), (head, Some((9, &[7_u8; 3][..]))));
-        let away = Away { length: 1 << 40, number: TAG_MAX };
-        assert_eq!(Away::parse(&away.bytes()), Some(away));
+        for context in [DATA, NAMED] {
+            let away = Away { length: 1 << 40, key: Key::new(context, TAG_MAX), next: 9 };
+            assert_eq!(Away::parse(&away.bytes()), Some(away));
+        }
         let access = Access::ALL;
         let opened = Opened::new(&MrEntry { base: 1 << 40, length: 64, access }, 9);
         assert_eq!(Opened::parse(&opened.bytes()), Some(opened));

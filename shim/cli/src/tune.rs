@@ -3,11 +3,17 @@
 //!
 //! Each size takes both paths in turn, within one sample of [`measure`], so that the ratio survives
 //! a hypervisor that moves the processors.
+//!
+//! With `--profile` it runs a program instead, and finds how that program's messages are best
+//! negotiated.
 
 mod channel;
+mod profile;
 
 use core::error::Error;
 use core::time::Duration;
+use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -34,6 +40,9 @@ const BEATEN: usize = 2;
 
 /// Measure the sizes from which one path of a message is faster than another, and print the
 /// settings for this machine
+///
+/// With --profile, run a program's job instead and write its rendezvous profile:
+/// strait tune --profile DIR strait run -n 4 ./program
 #[derive(Args, Debug)]
 pub(crate) struct Tune {
     /// Print one JSON object a line
@@ -43,6 +52,13 @@ pub(crate) struct Tune {
     #[arg(long, value_name = "N", default_value_t = 100)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     samples: u32,
+    /// Run the command, have its ranks write their rendezvous profiles into this directory, and
+    /// print the setting for later runs. With --json, the command prints to standard error
+    #[arg(long, value_name = "DIR", requires = "command", conflicts_with = "samples")]
+    profile: Option<PathBuf>,
+    /// The command that starts the job
+    #[arg(requires = "profile", trailing_var_arg = true, allow_hyphen_values = true)]
+    command: Vec<OsString>,
 }
 
 /// A setting that divides two paths: messages up to it take the lower one.
@@ -135,8 +151,11 @@ impl Batch for TunedPingPong<'_> {
 }
 
 impl Tune {
-    /// Starts the ranks, which then call [`Tune::run`].
+    /// Runs the command of `--profile`, or starts the ranks, which then call [`Tune::run`].
     pub(crate) fn execute(&self) -> Result<ExitCode, Box<dyn Error>> {
+        if let Some(directory) = &self.profile {
+            return profile::record(directory, &self.command, self.json);
+        }
         job::start(SegmentConfig::new(2), 1, Vec::new(), std::env::args_os().skip(1))
     }
 

@@ -5,7 +5,8 @@
 mod in_process;
 mod program;
 
-use std::process::Command;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
 
 use program::{example, run, sorted};
 
@@ -63,4 +64,58 @@ fn the_core_is_embedded_without_std() {
     assert!(output.status.success(), "{}", output.status);
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(text, "rank 1 received: no allocator, no system call\n");
+}
+
+/// Runs `strait tune --profile` into `directory` with `options`, for a job of two ranks.
+fn tune(directory: &Path, options: &[&str], job: &[&str], program: &str) -> Output {
+    let strait = env!("CARGO_BIN_EXE_strait");
+    let mut command = Command::new(strait);
+    command.args(["tune", "--profile"]).arg(directory).args(options);
+    command.args([strait, "run", "-n", "2"]).args(job).arg(program);
+    command.env_remove("STRAIT_RENDEZVOUS_PROFILE").stdin(Stdio::null()).output().unwrap()
+}
+
+/// Returns what a program printed, without its errors.
+fn printed(output: &Output) -> &str {
+    core::str::from_utf8(&output.stdout).unwrap()
+}
+
+#[test]
+fn a_run_by_the_profile_of_an_earlier_one_asks_for_every_message() {
+    let (program, place) = (example("posted_first"), tempfile::tempdir().unwrap());
+    let directory = place.path().join("profile");
+    for nodes in ["1", "2"] {
+        let job = ["--nodes", nodes];
+        // The second run replaces the profile of the first.
+        for _ in 0..2 {
+            let output = tune(&directory, &[], &job, program.to_str().unwrap());
+            assert!(output.status.success(), "{output:?}");
+            // A receiver without a profile does not ask for the first message.
+            let text = printed(&output);
+            assert!(text.contains("9 of 10 messages were asked for\n"), "{text}");
+            assert!(text.contains("1 of 1 envelopes gain; 9 of 9 RTRs used"), "{text}");
+            let setting = text.lines().last().unwrap().strip_prefix("export ").unwrap();
+            let text = run(&["-n", "2", "-x", setting, "--nodes", nodes], "posted_first");
+            assert_eq!(text, "10 of 10 messages were asked for\n");
+        }
+    }
+}
+
+#[test]
+fn a_profile_without_requests_and_a_run_that_fails_give_no_setting() {
+    let place = tempfile::tempdir().unwrap();
+    let hello = example("hello");
+    let output = tune(place.path(), &["--json"], &[], hello.to_str().unwrap());
+    assert!(output.status.success(), "{output:?}");
+    let row = "{\"tune\":\"rendezvous_profile\",\"variable\":null,\"choice\":null}\n";
+    assert_eq!(printed(&output), row);
+    // The output of the program itself is not JSON.
+    assert!(!output.stderr.is_empty());
+    let output = tune(place.path(), &["--json"], &["--label"], "false");
+    assert_eq!((output.status.code(), printed(&output)), (Some(1), ""));
+    assert!(!place.path().join("rank.0").exists());
+    let output = tune(place.path(), &[], &[], "true");
+    let cause = String::from_utf8_lossy(&output.stderr);
+    // No rank of this job belongs to Strait.
+    assert!(!output.status.success() && cause.contains("cannot read the rendezvous profile"));
 }

@@ -64,12 +64,23 @@ pub enum LockDesign {
     /// (`[HybridLock09]` §4).
     #[default]
     Hybrid,
+    /// The lock manager of `TwoSided`, served by a thread of the target for this window alone. The
+    /// thread never sleeps (`[OneSided04]` §4.2.1, "one thread per window"). It begins and ends
+    /// with the window.
+    ThreadPerWindow,
 }
 
 impl LockDesign {
     /// All designs.
-    pub const ALL: [Self; 6] =
-        [Self::TwoSided, Self::Thread, Self::Event, Self::TestAndSet, Self::Mcs, Self::Hybrid];
+    pub const ALL: [Self; 7] = [
+        Self::TwoSided,
+        Self::Thread,
+        Self::Event,
+        Self::TestAndSet,
+        Self::Mcs,
+        Self::Hybrid,
+        Self::ThreadPerWindow,
+    ];
 
     /// Returns the name of the design in `STRAIT_WINDOW_LOCK`.
     #[must_use]
@@ -81,12 +92,13 @@ impl LockDesign {
             Self::TestAndSet => "test_and_set",
             Self::Mcs => "mcs",
             Self::Hybrid => "hybrid",
+            Self::ThreadPerWindow => "thread_per_window",
         }
     }
 
     /// Returns whether a lock manager grants every lock.
     pub(crate) const fn is_managed(self) -> bool {
-        matches!(self, Self::TwoSided | Self::Thread | Self::Event)
+        matches!(self, Self::TwoSided | Self::Thread | Self::Event | Self::ThreadPerWindow)
     }
 }
 

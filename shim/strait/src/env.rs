@@ -213,8 +213,8 @@ pub(crate) const WINDOW_LOCK: Variable = Variable {
     name: "STRAIT_WINDOW_LOCK",
     meaning: "design of the locks of windows for which the program chooses none, and the policy by \
               which hybrid ones migrate",
-    expected: "two_sided, thread, event, test_and_set, mcs or hybrid, or hybrid and a policy: \
-               hybrid:follow, hybrid:hysteresis:N, hybrid:history:N:M, \
+    expected: "two_sided, thread, event, test_and_set, mcs, hybrid or thread_per_window, or hybrid \
+               and a policy: hybrid:follow, hybrid:hysteresis:N, hybrid:history:N:M, \
                hybrid:cost:SUITING:OTHER:MIGRATION, hybrid:cpu, hybrid:network",
     default: "hybrid",
 };

@@ -96,6 +96,7 @@ mod network;
 #[doc(hidden)]
 pub mod parsers;
 pub mod port;
+pub mod profile;
 mod progress;
 pub mod raw;
 mod rdma_channel;
@@ -104,6 +105,7 @@ mod reserved;
 mod scope;
 mod sealed;
 mod source;
+pub mod transfer_method;
 mod unscoped;
 mod warning;
 mod window;

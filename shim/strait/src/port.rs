@@ -25,6 +25,7 @@ use strait_platform::boot::{self, BootError, Universe};
 use strait_platform::cma::Piece;
 use strait_platform::{Rank, liveness, topology};
 
+mod asking;
 mod regions;
 mod unexpected;
 mod waits;

@@ -11,6 +11,7 @@ use strait_core::engine::{
     Engine, MessageId, Owner, Received, SendMode, Sent, SentShort, StartError, Tuning,
 };
 use strait_core::layout::Segment;
+use strait_core::lmt::TransferMethod;
 use strait_core::matching::Pattern;
 use strait_core::wire::Key;
 use strait_platform::backoff::{CallTimer, SpinLimits};
@@ -34,6 +35,7 @@ use crate::progress::windows::lock_managers::WindowLockManagers;
 use crate::warning::Warning;
 use groups::GroupRegistry;
 use meeting::{CollectiveMemory, MeetingPoint};
+use method::OwnedMethod;
 use number::WorldNumber;
 
 pub(crate) mod builder;
@@ -44,8 +46,10 @@ mod job;
 mod leaving;
 mod line_room;
 pub(crate) mod meeting;
+mod method;
 mod network;
 pub(crate) mod number;
+mod prepare;
 mod processors;
 mod profile;
 mod registrations;
@@ -93,6 +97,8 @@ pub struct World {
     /// Returns the name of the function that the program has called, if an interface above this
     /// one has set it.
     caller: Cell<Option<fn() -> &'static str>>,
+    /// Dropped after the engine, which calls it.
+    method: OwnedMethod,
     pub(crate) heap: Arc<Heap>,
     map: Arc<SegmentMap>,
 }
@@ -177,6 +183,7 @@ impl World {
             collective_memory: CollectiveMemory::default(),
             warnings: RefCell::default(),
             profile_out: None,
+            method: OwnedMethod::default(),
             heap,
             store,
             nodes,
@@ -214,6 +221,20 @@ impl World {
     #[must_use]
     pub const fn size(&self) -> u32 {
         self.size
+    }
+
+    /// Does the work of [`World::set_transfer_method`].
+    ///
+    /// # Safety
+    ///
+    /// The caller guarantees the contract of that function.
+    pub(crate) unsafe fn give_transfer_method(
+        &self,
+        method: Box<dyn TransferMethod + Send>,
+    ) -> Result<(), Box<dyn TransferMethod + Send>> {
+        // SAFETY: the field is dropped after the engine. The caller guarantees the rest (contract
+        // of `set_transfer_method`).
+        unsafe { self.method.set(method, &mut self.lock_progress()) }
     }
 
     /// Returns the tuning in force.

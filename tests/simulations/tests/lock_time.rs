@@ -7,11 +7,12 @@
 
 use strait::{LockCosts, LockDesign, LockMode, LockPolicy};
 use strait_sim::locks::{
-    Costs, Visits, apart, complexity, contention, crowd, delay, migration, migration_among,
-    neighbours, nodes, overhead, ring, target_computes, tasks, visits, windows,
+    Costs, Visits, apart, beside_threads, complexity, contention, crowd, delay, migration,
+    migration_among, neighbours, nodes, overhead, pairs_on_nodes, ring, target_computes, tasks,
+    visits, windows,
 };
 
-use LockDesign::{Event, Hybrid, Mcs, TestAndSet, Thread, TwoSided};
+use LockDesign::{Event, Hybrid, Mcs, TestAndSet, Thread, ThreadPerWindow, TwoSided};
 
 /// The designs of `[OneSided04]`.
 const OF_2004: [LockDesign; 4] = [Thread, Event, TestAndSet, Mcs];
@@ -75,6 +76,10 @@ fn devices_serve_windows_at_once_and_a_thread_one_by_one() {
     });
     let [thread, event, swap, mcs] = figures;
     assert!(thread[6] > 1.5 * thread[0]);
+    let each = (1..8).map(|origins| windows(ThreadPerWindow, origins)).collect::<Vec<_>>();
+    tell("4.6 concurrency, µs", "thread_per_window: 1 to 7 origins", &micro(&each));
+    let no_faster = |(one, each): (&f64, &f64)| one <= each && *each < 1.2 * one;
+    assert!(thread.iter().zip(&each).all(no_faster), "they share one engine");
     assert!(event[6] > 1.5 * event[3], "with so many requests it does not fall asleep");
     assert!([swap, mcs].iter().all(|times| times[6] < 1.1 * times[0]));
 }
@@ -96,6 +101,39 @@ fn backing_off_takes_messages_away() {
     assert!([thread, event].iter().flatten().all(|count| *count == 3.0));
     assert!(long[6] < short[6] && short[6] < none[6], "it backs off");
     assert!(none[6] > 2.0 * none[0] && mcs[6] > 1.2 * mcs[0], "without a swap it tries again");
+}
+
+/// Checks `[OneSided04]` figure 4.8.
+#[test]
+fn computing_threads_disturb_a_polling_thread_alone() {
+    let figures = OF_2004.map(|design| {
+        let times = [0, 1, 2, 3, 4].map(|threads| beside_threads(design, threads));
+        tell("4.8 computing, µs", &format!("{design}: 0 to 4"), &micro(&times));
+        times
+    });
+    let [thread, others @ ..] = figures;
+    for times in others {
+        assert!(times.iter().all(|time| *time == times[0]), "{times:?}");
+    }
+    // Two processors are enough for the polling thread and a thread that computes.
+    assert_eq!(thread[0], thread[1]);
+    // Beyond, the polling thread has its share of their time.
+    for (threads, share) in [(2, 1.5), (3, 2.0), (4, 2.5)] {
+        let grown = thread[threads] / thread[0];
+        assert!((0.9 * share..1.1 * share).contains(&grown), "{threads}: {grown}");
+    }
+}
+
+/// Checks `[OneSided04]` figure 4.9.
+#[test]
+fn a_polling_thread_for_each_process_takes_processors_from_the_processes() {
+    let figures = OF_2004.map(|design| {
+        let times = [1, 2].map(|pairs| pairs_on_nodes(design, pairs));
+        tell("4.9 pairs, µs", &format!("{design}: one, two"), &micro(&times));
+        times[1] / times[0]
+    });
+    let [thread, _, swap, mcs] = figures;
+    assert!(swap < 1.1 && mcs < 1.1 && thread > 1.3, "{figures:?}");
 }
 
 /// Checks `[HybridLock09]` figure 8.

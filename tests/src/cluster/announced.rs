@@ -63,7 +63,7 @@ pub fn come_late(design: Design) {
         // Nothing is to be written into the empty buffer.
         let writes = way == RemoteTransfer::Write;
         let [read, written] = if writes { [1, 3] } else { [4, 0] };
-        let counts = RemoteTransfers { read, written };
+        let counts = RemoteTransfers { read, written, scattered: 0 };
         assert_eq!(cluster.engines[1].remote_transfers(), counts, "{}", design.name());
         assert_eq!(cluster.engines[1].in_use().expect("a sound segment").transfers, 0);
     }

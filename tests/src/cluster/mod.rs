@@ -4,13 +4,16 @@
 mod announced;
 mod plan;
 mod play;
+mod scattered;
 mod scripted;
+mod several_parts;
 mod windows;
 
 pub use announced::{Windows, come_late, drop_receives, refuse_nonsense, time};
 pub use plan::Plan;
 pub use play::play;
 pub use scripted::{hear_of_a_death, overtake, write};
+pub use several_parts::{come_scattered, refuse_lies};
 pub use windows::{Contexts, play_windows};
 
 use core::ops::Range;

@@ -100,7 +100,7 @@ impl Plan {
     /// Judges the receives of `rank`: the outcome and the buffer of each, in the order of posting.
     /// With a `dead` rank, a receive may have ended because of it, or have been cancelled where no
     /// more messages can arrive.
-    pub(super) fn judge(&self, rank: u32, got: &[(usize, Outcome, &[u8])], dead: Option<u32>) {
+    pub(super) fn judge(&self, rank: u32, got: &[(usize, Outcome, Vec<u8>)], dead: Option<u32>) {
         let to_us = |number: &usize| self.messages[*number].destination == rank;
         let numbers: Vec<usize> = (0..self.messages.len()).filter(to_us).collect();
         let mut taken = vec![false; numbers.len()];

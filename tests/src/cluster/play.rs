@@ -1,11 +1,8 @@
 //! Plays a plan on a cluster in a random order.
 
-use core::ptr::NonNull;
-
 use fastrand::Rng;
 use strait::Fault;
 use strait::raw::ANY_SOURCE;
-use strait_core::buffer::{Cursor, Part};
 use strait_core::engine::{
     FailureCause, Gone, InUse, MessageId, Outcome, Owner, Received, RemoteTransfers, RequestId,
     Rtrs, SendMode, Sent, StartError,
@@ -13,6 +10,7 @@ use strait_core::engine::{
 use strait_core::wire::Key;
 
 use super::plan::{Message, Receive};
+use super::scattered::Scattered;
 use super::{Cluster, Plan};
 use crate::payload;
 
@@ -26,33 +24,16 @@ const TURNS: u32 = 1_000_000;
 #[derive(Debug)]
 struct Operation {
     rank: u32,
-    buffer: Vec<u8>,
-    /// Number of segments of the buffer, and the segments, once the operation has begun.
-    cuts: usize,
-    parts: Vec<Part>,
+    buffer: Scattered,
     state: State,
     /// Whether the game wants to cancel the receive.
     cancelled: bool,
 }
 
 impl Operation {
-    fn new(rank: u32, buffer: Vec<u8>, rng: &mut Rng) -> Self {
-        let cuts = if rng.u8(0..4) == 0 { rng.usize(2..5) } else { 1 };
-        Self { rank, buffer, cuts, parts: Vec::new(), state: State::Waiting, cancelled: false }
-    }
-
-    /// Returns the whole buffer.
-    fn cursor(&mut self) -> Cursor {
-        let length = self.buffer.len();
-        let base = NonNull::from(self.buffer.as_mut_slice()).cast::<u8>();
-        let part = |cut: usize| {
-            let (from, to) = (length * cut / self.cuts, length * (cut + 1) / self.cuts);
-            // SAFETY: no cut lies behind the buffer's end.
-            Part { base: unsafe { base.add(from) }, length: to - from }
-        };
-        self.parts = (0..self.cuts).map(part).collect();
-        // SAFETY: the callers keep the operation as long as the engine has a claim on its buffer.
-        unsafe { Cursor::parts(&self.parts) }
+    fn new(rank: u32, bytes: &[u8], rng: &mut Rng) -> Self {
+        let buffer = Scattered::drawn(bytes, rng);
+        Self { rank, buffer, state: State::Waiting, cancelled: false }
     }
 }
 
@@ -131,11 +112,11 @@ impl<'a> Game<'a> {
     fn new(cluster: &'a mut Cluster, plan: &'a Plan, seed: u64) -> Self {
         let mut rng = Rng::with_seed(seed);
         let send = |(id, message): (u64, &Message)| {
-            Operation::new(message.envelope.source, payload::of(id, message.length), &mut rng)
+            Operation::new(message.envelope.source, &payload::of(id, message.length), &mut rng)
         };
         let sends = (0..).zip(&plan.messages).map(send).collect();
         let receive = |receive: &Receive| {
-            Operation::new(receive.rank, vec![0xee; receive.capacity], &mut rng)
+            Operation::new(receive.rank, &vec![0xee; receive.capacity], &mut rng)
         };
         let receives = plan.receives.iter().map(receive).collect();
         let plan = plan.clone();
@@ -194,7 +175,8 @@ impl<'a> Game<'a> {
         };
         // SAFETY: buffers live as long as the game, which uses them only when the engine has no
         // claim on them.
-        let sent = unsafe { engine.isend_by(mode, destination, key, send.cursor(), Owner(1)) };
+        let sent =
+            unsafe { engine.isend_by(mode, destination, key, send.buffer.cursor(), Owner(1)) };
         send.state = match sent {
             Ok(Sent::Done) if mode == SendMode::Synchronous => panic!("its receive has not begun"),
             Ok(Sent::Done) => State::Detached,
@@ -229,7 +211,7 @@ impl<'a> Game<'a> {
         }
         // SAFETY: buffers live as long as the game, which uses them only when the engine has no
         // claim on them.
-        receive.state = begun(unsafe { engine.irecv(pattern, receive.cursor(), Owner(1)) });
+        receive.state = begun(unsafe { engine.irecv(pattern, receive.buffer.cursor(), Owner(1)) });
         true
     }
 
@@ -246,7 +228,7 @@ impl<'a> Game<'a> {
         }
         // SAFETY: buffers live as long as the game, which uses them only when the engine has no
         // claim on them.
-        receive.state = begun(unsafe { engine.imrecv(message, receive.cursor(), Owner(1)) });
+        receive.state = begun(unsafe { engine.imrecv(message, receive.buffer.cursor(), Owner(1)) });
     }
 
     /// Tests all operations that `rank` has under way.
@@ -324,7 +306,7 @@ impl<'a> Game<'a> {
         let receive = self.plan.receives[number];
         self.plan.receives.push(receive);
         let room = vec![0xee; receive.capacity];
-        self.receives.push(Operation::new(receive.rank, room, &mut self.rng));
+        self.receives.push(Operation::new(receive.rank, &room, &mut self.rng));
     }
 
     /// Returns the RTR counts of all living ranks.
@@ -346,7 +328,11 @@ impl<'a> Game<'a> {
     fn remote_transfers(&self) -> RemoteTransfers {
         self.cluster.living().fold(RemoteTransfers::default(), |sum, rank| {
             let one = self.cluster.engines[rank as usize].remote_transfers();
-            RemoteTransfers { read: sum.read + one.read, written: sum.written + one.written }
+            RemoteTransfers {
+                read: sum.read + one.read,
+                written: sum.written + one.written,
+                scattered: sum.scattered + one.scattered,
+            }
         })
     }
 
@@ -384,7 +370,7 @@ impl<'a> Game<'a> {
         for rank in self.cluster.living() {
             let numbered = self.receives.iter().enumerate().filter(|(_, one)| one.rank == rank);
             let got = numbered.filter_map(|(number, one)| match one.state {
-                State::Over(outcome) => Some((number, outcome, &one.buffer[..])),
+                State::Over(outcome) => Some((number, outcome, one.buffer.bytes())),
                 _ => None,
             });
             let got: Vec<_> = got.collect();

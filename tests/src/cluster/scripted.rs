@@ -11,6 +11,7 @@ use strait_core::ring::{self, Design};
 use strait_core::wire::Key;
 
 use super::Cluster;
+use super::scattered::Scattered;
 use crate::payload;
 use strait_sim::{Model, SimFabric};
 
@@ -80,11 +81,18 @@ pub fn write(design: Design) {
     for number in 0..8 {
         // The message is moved in one request, or in more than go at once.
         let length = if number % 2 == 0 { LARGE } else { 20_000 };
-        let (mut sent, mut got) = (payload::of(number, length), vec![0_u8; length]);
+        // Some messages lie in several parts.
+        let parts: &[_] = match number {
+            4 => &[(5000, length / 4); 4],
+            6 => &[(16, length / 8); 8],
+            _ => &[(0, length)],
+        };
+        let mut sent = Scattered::placed(&payload::of(number, length), parts);
+        let mut got = vec![0_u8; length];
         let receive = cluster.receive((0, 1), 0, cursor(&mut got));
         // The first message is announced, which tells the receiver that such messages come.
         cluster.run_until(|cluster| cluster.engines[0].rtrs().heard == number);
-        let send = cluster.send((0, 1), 0, cursor(&mut sent));
+        let send = cluster.send((0, 1), 0, sent.cursor());
         let receiver_computes = number > 0;
         while !cluster.is_over(0, send) {
             cluster.turn(0);

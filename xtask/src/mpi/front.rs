@@ -1,5 +1,6 @@
 //! Runs programs of each MPI through the front: `strait mpi`.
 
+mod debian;
 mod fortran;
 mod loading;
 mod nodes;
@@ -46,6 +47,7 @@ const PYTHON_TESTS: [&str; 6] =
 /// One MPI, as a host of the front.
 pub(super) struct Host {
     pub(super) home: PathBuf,
+    launcher: PathBuf,
     /// What the compiler is called with.
     compile: Vec<String>,
     options: &'static str,
@@ -56,11 +58,15 @@ pub(super) struct Host {
 type Part = (&'static str, fn(&Shell) -> Result<(), Stop>);
 
 /// All parts, in the order in which they run.
-const PARTS: [Part; 12] = [
+const PARTS: [Part; 14] = [
     ("mpich", |shell| mpich(shell).and_then(|host| programs(shell, &host, "mpich"))),
     ("standard", |shell| standard(shell).and_then(|host| programs(shell, &host, "standard"))),
     ("openmpi", |shell| open_mpi(shell).and_then(|host| programs(shell, &host, "openmpi"))),
     ("intel", |shell| intel(shell).and_then(|host| programs(shell, &host, "intel"))),
+    ("debian-mpich", |shell| debian::mpich(shell).and_then(|host| programs(shell, &host, "mpich"))),
+    ("debian-openmpi", |shell| {
+        debian::open_mpi(shell).and_then(|host| programs(shell, &host, "openmpi"))
+    }),
     ("constants", all_constants),
     ("death", |shell| mpich(shell).and_then(|host| death(shell, &host))),
     ("window-deaths", window_deaths),
@@ -102,10 +108,15 @@ fn all_constants(shell: &Shell) -> Result<(), Stop> {
     ])
 }
 
+/// Returns the launcher of an MPI that is installed in this folder.
+fn launcher_of(home: &Path) -> PathBuf {
+    home.join("bin/mpiexec")
+}
+
 pub(super) fn mpich(shell: &Shell) -> Result<Host, Stop> {
     let home = home(shell, MPICH.name, MPICH.packages)?;
     let compile = vec![home.join("bin/mpicc").display().to_string()];
-    Ok(Host { home, compile, options: "", environment: &[] })
+    Ok(Host { launcher: launcher_of(&home), home, compile, options: "", environment: &[] })
 }
 
 /// MPICH's library with the interface of MPI-5.0.
@@ -134,7 +145,8 @@ pub(super) fn open_mpi(shell: &Shell) -> Result<Host, Stop> {
         ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
         ("OMPI_MCA_pml", "ob1"),
     ];
-    Ok(Host { home, compile, options: "--oversubscribe --bind-to none", environment })
+    let launcher = launcher_of(&home);
+    Ok(Host { home, launcher, compile, options: "--oversubscribe --bind-to none", environment })
 }
 
 pub(super) fn intel(shell: &Shell) -> Result<Host, Stop> {
@@ -147,7 +159,7 @@ pub(super) fn intel(shell: &Shell) -> Result<Host, Stop> {
         "-lmpi".to_owned(),
     ];
     let environment = &[("I_MPI_FABRICS", "shm"), ("I_MPI_PIN", "0")];
-    Ok(Host { home, compile, options: "", environment })
+    Ok(Host { launcher: launcher_of(&home), home, compile, options: "", environment })
 }
 
 /// Returns `strait mpi` with the launcher of a host and its options.
@@ -169,7 +181,7 @@ fn launch_with<'a>(
     options: &str,
 ) -> Step<'a> {
     let step = shell.step("timeout", &format!("-k 5 {LIMIT}")).arg(strait).arg("mpi");
-    let step = own.iter().fold(step, Step::arg).arg(host.home.join("bin/mpiexec"));
+    let step = own.iter().fold(step, Step::arg).arg(&host.launcher);
     let words = host.options.split_whitespace().chain(options.split_whitespace());
     let step = words.fold(step, Step::arg);
     let step = host.environment.iter().fold(step, |step, (name, value)| step.env(name, value));
@@ -278,6 +290,10 @@ fn programs(shell: &Shell, host: &Host, with: &str) -> Result<(), Stop> {
 fn program(shell: &Shell, host: &Host, with: &str, name: &str, ranks: &str) -> Result<(), Stop> {
     let program = compile(shell, host, name, with)?;
     let said = launch(shell, host, &format!("-n {ranks}")).arg(program).output()?;
+    let left_out = String::from_utf8_lossy(&said.stderr);
+    for line in left_out.lines().filter(|line| line.starts_with("NOT RUN: ")) {
+        println!("{name} with {}: {line}", host.home.display());
+    }
     let said = String::from_utf8_lossy(&said.stdout);
     if said.trim() == "well" {
         return Ok(());
@@ -355,7 +371,8 @@ fn window_death(
 fn mpi4py(shell: &Shell) -> Result<(), Stop> {
     let (home, source) = python_source(shell)?;
     let python = home.join("bin/python");
-    let host = Host { home, compile: Vec::new(), options: "", environment: &[] };
+    let launcher = launcher_of(&home);
+    let host = Host { home, launcher, compile: Vec::new(), options: "", environment: &[] };
     let tests = launch(shell, &host, "-n 2").arg(python).arg(tests_of(&source)).arg("-qf");
     PYTHON_TESTS.into_iter().fold(tests, Step::arg).output().map(drop)
 }

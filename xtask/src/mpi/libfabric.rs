@@ -15,6 +15,7 @@ pub(super) fn run(shell: &Shell, provider: &Path) -> Result<(), Stop> {
         ("regions", regions(shell, provider)),
         ("endpoints", endpoints(shell, provider, "")),
         ("endpoints of several threads", endpoints(shell, provider, "safe")),
+        ("asks", asks(shell, provider)),
     ];
     stop::all(parts.into())
 }
@@ -35,6 +36,18 @@ fn regions(shell: &Shell, provider: &Path) -> Result<(), Stop> {
 fn endpoints(shell: &Shell, provider: &Path, argument: &str) -> Result<(), Stop> {
     let job = job(shell, &compile(shell, "endpoints")?, provider);
     all_well(if argument.is_empty() { job } else { job.arg(argument) }, 1)
+}
+
+/// Tests receives that ask for their messages, in random programs, with every setting.
+fn asks(shell: &Shell, provider: &Path) -> Result<(), Stop> {
+    let program = compile(shell, "asks")?;
+    let run = |setting: &'static str, seed: u32| {
+        let job = job(shell, &program, provider).env("STRAIT_RENDEZVOUS", setting);
+        (setting, all_well(job.arg(seed.to_string()), 1))
+    };
+    let settings = ["adaptive", "speculative", "plain"];
+    let parts = (1..=3).flat_map(|seed| settings.map(|setting| run(setting, seed)));
+    stop::all(parts.collect())
 }
 
 fn compile(shell: &Shell, name: &str) -> Result<PathBuf, Stop> {

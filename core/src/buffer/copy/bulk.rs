@@ -4,14 +4,15 @@ use super::opaque::copy_opaque;
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
 use super::opaque::stream_line;
 use super::wide::{copy_cached, copy_fetching};
+use crate::sync::has_fast_strings;
 
 /// The kind of stores that a copy uses.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Stores {
     /// Stores into this core's cache. Fast if the cores share a cache.
     Cached,
-    /// Stores into this core's cache and prefetches the destination lines. For a destination that
-    /// is in no cache of this core.
+    /// Stores into this core's cache and prefetches the destination lines, on processors that gain
+    /// by it. For a destination that is in no cache of this core.
     Fetching,
     /// Non-temporal stores of whole lines, which bypass the caches. No line is fetched from the
     /// core that had it last. Fast if the cores share no cache.
@@ -30,6 +31,8 @@ pub unsafe fn copy_bulk(source: *const u8, destination: *mut u8, length: usize, 
     unsafe {
         match stores {
             Stores::Cached => copy_cached(source, destination, length),
+            // There the prefetch made a destination that is in the cache 30 % slower.
+            Stores::Fetching if has_fast_strings() => copy_cached(source, destination, length),
             Stores::Fetching => copy_fetching(source, destination, length),
             Stores::NonTemporal => stream(source, destination, length),
         }

@@ -13,8 +13,8 @@ const STRING_LEAST: usize = 2048;
 ///
 /// Plain stores fetch each line from the core that read it, and non-temporal stores take it to
 /// memory. The string instruction of some processors only takes the line over, which is faster than
-/// either. On others the copy is made by `stores`. The same is not true of copies that no peer
-/// reads: into memory that is in no cache, the string instruction took twice as long.
+/// either. On others the copy is made by `stores`. Copies that no peer reads differ
+/// ([`super::copy_cached`]).
 ///
 /// # Safety
 ///

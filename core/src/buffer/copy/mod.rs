@@ -130,16 +130,20 @@ pub unsafe fn copy_piece(source: *const u8, destination: *mut u8, length: usize)
 
 #[cfg(test)]
 mod testing {
+    /// Memory that begins with a line.
+    #[repr(align(64))]
+    struct Lines<const ROOM: usize>([u8; ROOM]);
+
     /// Checks that `copy(source, destination, length)` copies each of these lengths at every kind
     /// of alignment, and writes nothing beyond. `ROOM` is the longest length and 64 bytes, or more.
     pub(super) fn copies_whole<const ROOM: usize>(
         lengths: impl Iterator<Item = usize> + Clone,
         copy: impl Fn(*const u8, *mut u8, usize),
     ) {
-        let source: [u8; ROOM] = core::array::from_fn(|at| (at * 7 + at / 251) as u8);
+        let Lines(source) = &Lines::<ROOM>(core::array::from_fn(|at| (at * 7 + at / 251) as u8));
         for (from, to) in [(0, 0), (1, 0), (0, 8), (0, 1), (3, 17), (16, 63)] {
             for length in lengths.clone() {
-                let mut destination = [0xee_u8; ROOM];
+                let Lines(destination) = &mut Lines([0xee_u8; ROOM]);
                 copy(source[from..].as_ptr(), destination[to..].as_mut_ptr(), length);
                 assert_eq!(destination[to..to + length], source[from..from + length], "{length}");
                 // Slices are compared as a whole, which is quick under Miri.

@@ -89,11 +89,12 @@ pub(super) unsafe fn stream_line(source: *const u8, destination: *mut u8) {
     }
 }
 
-/// Copies `length` bytes by the string instruction.
+/// Copies `length` bytes by the string instruction. Where the two ranges overlap, the result is any
+/// bytes.
 ///
 /// # Safety
 ///
-/// The contract of [`copy_opaque`] holds, and the two ranges do not overlap.
+/// The contract of [`copy_opaque`] holds.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline(always)]
 pub(super) unsafe fn copy_string(source: *const u8, destination: *mut u8, length: usize) {

@@ -1,6 +1,6 @@
 //! Messages that were announced to a peer on another node.
 
-use crate::hca::Region;
+use super::exposure::Exposure;
 use crate::wire::DeferredMessageId;
 
 /// A message that its receiver may read.
@@ -8,7 +8,7 @@ use crate::wire::DeferredMessageId;
 pub(super) struct Announced {
     pub(super) destination: u32,
     pub(super) name: DeferredMessageId,
-    pub(super) region: Region,
+    pub(super) exposure: Exposure,
     /// Whether the peer was asked to stop reading it.
     pub(super) retracting: bool,
 }

@@ -24,9 +24,11 @@ mod control;
 mod cts;
 mod deaths;
 mod ending;
+mod exposure;
 mod halt;
 mod incoming;
 mod invitation;
+mod origin;
 mod outgoing;
 mod read;
 mod rndv_read;
@@ -50,6 +52,7 @@ use announcement::Announced;
 use control::Controls;
 use cts::ClearToSend;
 use deaths::Deaths;
+use exposure::Exposures;
 use halt::{Halt, NONSENSE};
 use invitation::Invited;
 use read::Reading;
@@ -73,6 +76,8 @@ pub(super) struct Network<M: Memory> {
     deaths: Deaths<M>,
     /// Large messages that peers may read.
     announced: Slab<Announced, M>,
+    /// The registrations of those messages, and of those that are written to peers.
+    exposed: Exposures<M>,
     /// Large messages that are read from peers.
     readings: Slab<Reading, M>,
     /// Receives to which peers write the messages that they announced.
@@ -81,18 +86,20 @@ pub(super) struct Network<M: Memory> {
     invited: Slab<Invited, M>,
     /// Large messages that are written to peers.
     writings: Slab<Writing, M>,
-    /// Announced messages that have come.
-    came: RemoteTransfers,
+    /// Messages that went beside the streams.
+    went: RemoteTransfers,
 }
 
-/// Counts of the announced messages that came from other nodes beside the streams
+/// Counts of the messages that went between nodes beside the streams
 /// ([`Engine::remote_transfers`]).
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct RemoteTransfers {
-    /// Messages that this rank read.
+    /// Announced messages that this rank read.
     pub read: u64,
-    /// Messages that their senders wrote at this rank's request.
+    /// Announced messages that their senders wrote at this rank's request.
     pub written: u64,
+    /// Messages that left this rank from several parts, announced or by an RTR.
+    pub scattered: u64,
 }
 
 impl<M: Memory + Clone> Network<M> {
@@ -106,11 +113,12 @@ impl<M: Memory + Clone> Network<M> {
             controls: Controls::new(memory.clone()),
             deaths: Deaths::new(memory.clone()),
             announced: Slab::new(memory.clone()),
+            exposed: Exposures::new(memory.clone()),
             readings: Slab::new(memory.clone()),
             cleared: Slab::new(memory.clone()),
             invited: Slab::new(memory.clone()),
             writings: Slab::new(memory.clone()),
-            came: RemoteTransfers::default(),
+            went: RemoteTransfers::default(),
         }
     }
 
@@ -182,9 +190,14 @@ impl<M: Memory + Clone> Network<M> {
         self.invited.get(number).map(Invited::wait)
     }
 
-    /// Returns the memory of the streams, to be released.
+    /// Returns the memory of the streams, and of lists of runs, to be released.
     pub(super) fn buffers(&self) -> impl Iterator<Item = OwnedBuffer> {
-        self.streams.iter().filter_map(|(_, stream)| stream.incoming.scrap())
+        let scrap = self.streams.iter().filter_map(|(_, stream)| stream.incoming.scrap());
+        let announced = self.announced.iter().map(|(_, announced)| announced.exposure);
+        let written = self.writings.iter().map(|(_, writing)| writing.exposure);
+        let lists = announced.chain(written).filter_map(|exposure| exposure.list());
+        let read = self.readings.iter().filter_map(|(_, reading)| reading.from.list());
+        scrap.chain(lists).chain(read)
     }
 }
 
@@ -216,10 +229,10 @@ impl<M: Memory + Clone> Engine<M> {
         Ok(())
     }
 
-    /// Returns counts of the announced messages that came from other nodes beside the streams.
+    /// Returns counts of the messages that went between nodes beside the streams.
     #[must_use]
     pub const fn remote_transfers(&self) -> RemoteTransfers {
-        self.network.came
+        self.network.went
     }
 
     /// Extends the tables of peers, so that `rank` is in them.
@@ -296,6 +309,10 @@ impl<M: Memory + Clone> Engine<M> {
             }
             _ => {}
         }
+        if let Err(Halt::Broken(sign)) = read {
+            self.end_stream(number, channel, Gone::Failed(sign));
+            return Ok(true);
+        }
         let cleared = self.clear_on(peer, channel);
         let written = self.invite_on(peer, channel) | self.write_on(peer, channel);
         // A stream that breaks here reports that once all bytes that had arrived are taken.
@@ -311,7 +328,11 @@ impl<M: Memory + Clone> Engine<M> {
         match pulled {
             Err(Halt::OutOfMemory(error)) => Err(error),
             pulled => {
-                let received = pulled.unwrap_or(false) | read? | cleared?;
+                let read = match read {
+                    Err(Halt::OutOfMemory(error)) => return Err(error),
+                    read => read.unwrap_or(false),
+                };
+                let received = pulled.unwrap_or(false) | read | cleared?;
                 Ok(received | written | pushed.unwrap_or(false))
             }
         }

@@ -1,10 +1,13 @@
 //! Messages that are read from the memory of a peer on another node.
 
+use super::origin::{Lookup, Origin};
 use super::{Begun, Broken, Channel, Direct};
 use crate::buffer::{Cursor, Direction, Part};
-use crate::hca::{Access, Region, RemoteAddress};
+use crate::engine::message_buffers::MessageBuffers;
+use crate::hca::{Access, Region};
 use crate::layout::{Call, Wait};
 use crate::lmt::Chosen;
+use crate::memory::{Memory, OutOfMemory};
 use crate::wire::Offer;
 
 /// Number of parts of a buffer that are registered at a time.
@@ -16,7 +19,8 @@ pub(super) struct Reading {
     pub(super) source: u32,
     pub(super) tag: u32,
     pub(super) offer: Offer,
-    pub(super) from: RemoteAddress,
+    /// The location of the next bytes in the sender's memory.
+    pub(super) from: Origin,
     /// The whole buffer.
     pub(super) buffer: Cursor,
     /// The place of the next bytes.
@@ -72,6 +76,9 @@ impl Reading {
 
     /// Ends the registrations of parts that the device does not write any more.
     pub(super) fn settle(&mut self, channel: &mut impl Channel) {
+        if self.begun == self.wanted {
+            self.from.settle(self.source, false, channel);
+        }
         let next = self.next_part();
         for place in &mut self.lent {
             let over = place.filter(|lent| {
@@ -85,6 +92,32 @@ impl Reading {
         }
     }
 
+    /// Finds the location of the message, unless no more of it is wanted.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfMemory`].
+    pub(super) fn look_up<M: Memory>(
+        &mut self,
+        buffers: &MessageBuffers<M>,
+        channel: &mut impl Channel,
+    ) -> Result<Lookup, OutOfMemory> {
+        if self.begun == self.wanted {
+            return Ok(Lookup::Known);
+        }
+        let found = self.from.look_up((self.source, self.offer.total), buffers, channel)?;
+        if found == Lookup::Refused {
+            self.refuse();
+        }
+        Ok(found)
+    }
+
+    /// Notes that the system refuses to register memory, so that no further transfer can start.
+    const fn refuse(&mut self) {
+        self.refused = true;
+        self.wanted = self.begun;
+    }
+
     /// Starts as many transfers as the channel takes now. Returns whether it took any.
     pub(super) fn go_on(&mut self, channel: &mut impl Channel) -> Result<bool, Broken> {
         if self.chosen.is_measured() && self.began.is_none() {
@@ -92,10 +125,10 @@ impl Reading {
         }
         let mut moved = false;
         while let Some(part) = self.next_part() {
+            let Some((far, length)) = self.from.next() else { break };
             let Some((place, key)) = self.lend(part, channel) else { break };
-            let address = self.from.address.wrapping_add(self.begun as u64);
-            let far = RemoteAddress { address, ..self.from };
-            let direct = Direct { direction: Direction::Read, near: part, key, far };
+            let near = Part { length: part.length.min(length), ..part };
+            let direct = Direct { direction: Direction::Read, near, key, far };
             // SAFETY: the part is registered, and belongs to a receive that claims it. The claim
             // lasts until no part is lent any more, or until the streams are closed.
             let Some(Begun { number, bytes }) =
@@ -107,6 +140,7 @@ impl Reading {
                 lent.last = number;
             }
             self.begun += bytes;
+            self.from.advance(bytes);
             self.rest = self.rest.after(bytes);
             moved = true;
         }
@@ -127,17 +161,17 @@ impl Reading {
         let region = unsafe { channel.register(part, Access::LOCAL) };
         self.lent[place] = region.map(|region| ReadBuffer { region, last: 0 });
         if region.is_none() {
-            self.refused = true;
-            self.wanted = self.begun;
+            self.refuse();
         }
         region.map(|region| (place, region.local_key))
     }
 
+    /// Returns whether the device writes no part of the buffer.
     pub(super) fn is_quiet(&self) -> bool {
         self.lent.iter().all(Option::is_none)
     }
 
     pub(super) fn is_over(&self) -> bool {
-        self.begun == self.wanted && self.is_quiet()
+        self.begun == self.wanted && self.is_quiet() && !self.from.is_busy()
     }
 }

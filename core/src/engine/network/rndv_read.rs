@@ -12,18 +12,18 @@
 //!
 //! Source: `[SpecRndv09]` §3.1.1, sender first.
 
-use super::Channel;
 use super::cts::ClearToSend;
+use super::origin::{Lookup, Origin};
 use super::read::{PARTS, Reading};
+use super::{Channel, Halt, NONSENSE};
 use crate::buffer::{Cursor, Direction};
 use crate::engine::request::RequestState;
 use crate::engine::started::outcome;
 use crate::engine::{Engine, Fault, StillClaimed};
-use crate::hca::RemoteAddress;
 use crate::lmt::{Chosen, RemoteTransfer};
 use crate::matching::Envelope;
 use crate::memory::{Memory, OutOfMemory};
-use crate::wire::{Offer, StreamHead};
+use crate::wire::{MessageAddress, Offer, StreamHead};
 
 impl<M: Memory + Clone> Engine<M> {
     /// Reads an announced message for the receive `id`, or has its sender write it, or pulls it.
@@ -31,17 +31,17 @@ impl<M: Memory + Clone> Engine<M> {
         &mut self,
         id: u32,
         envelope: &Envelope,
-        (offer, from): (Offer, RemoteAddress),
+        (offer, from): (Offer, MessageAddress),
         buffer: Cursor,
     ) -> Result<(), OutOfMemory> {
         let Envelope { source, tag, .. } = *envelope;
         let wanted = buffer.remaining().min(offer.total as usize);
-        if buffer.count_parts() > 1 && wanted / buffer.count_parts() <= self.tuning.stream_max {
+        if buffer.count_parts() > 1 && wanted / buffer.count_parts() < self.tuning.stream_max {
             return self.call_for(id, source, offer, buffer);
         }
         self.network.reserve_reading()?;
         let word = self.reserve_word()?;
-        let (way, chosen) = self.choose_way(source, buffer, wanted);
+        let (way, chosen) = self.choose_way(source, from, buffer, wanted);
         if way == Direction::Write {
             let cts = ClearToSend::new((id, envelope), (offer, wanted), buffer, (word, chosen));
             return self.clear_to_send(id, cts);
@@ -50,7 +50,7 @@ impl<M: Memory + Clone> Engine<M> {
             source,
             tag,
             offer,
-            from,
+            from: Origin::of(from),
             buffer,
             rest: buffer,
             wanted,
@@ -72,8 +72,15 @@ impl<M: Memory + Clone> Engine<M> {
         Ok(())
     }
 
-    /// Chooses the way of a message of which the receive wants `wanted` bytes.
-    fn choose_way(&mut self, source: u32, buffer: Cursor, wanted: usize) -> (Direction, Chosen) {
+    /// Chooses the way of a message of which the receive wants `wanted` bytes. Only messages that
+    /// lie in one part are measured, since others take longer.
+    fn choose_way(
+        &mut self,
+        source: u32,
+        from: MessageAddress,
+        buffer: Cursor,
+        wanted: usize,
+    ) -> (Direction, Chosen) {
         let unmeasured = Chosen::default();
         if wanted == 0 || buffer.in_one_part().is_none() {
             return (Direction::Read, unmeasured);
@@ -82,6 +89,7 @@ impl<M: Memory + Clone> Engine<M> {
             RemoteTransfer::Read => (Direction::Read, unmeasured),
             RemoteTransfer::Write => (Direction::Write, unmeasured),
             RemoteTransfer::Auto => match self.stream_mut(source) {
+                _ if matches!(from, MessageAddress::Listed(..)) => (Direction::Read, unmeasured),
                 Some(stream) => stream.choice.choose(wanted),
                 None => (Direction::Read, unmeasured),
             },
@@ -93,11 +101,16 @@ impl<M: Memory + Clone> Engine<M> {
         &mut self,
         number: u32,
         channel: &mut impl Channel,
-    ) -> Result<bool, OutOfMemory> {
+    ) -> Result<bool, Halt> {
         let mut moved = false;
         let mut next = self.first_reading(number);
         while let Some(reading) = next.and_then(|at| self.network.readings.get_mut(at)) {
             reading.settle(channel);
+            match reading.look_up(&self.buffers, channel)? {
+                Lookup::Known | Lookup::Refused => {}
+                Lookup::Pending => break,
+                Lookup::Nonsense => return Err(NONSENSE),
+            }
             // A channel that breaks reports that once all bytes that had arrived are taken.
             moved |= reading.go_on(channel).unwrap_or(false);
             reading.settle(channel);
@@ -135,12 +148,13 @@ impl<M: Memory + Clone> Engine<M> {
         let whole = request.is_some() && !reading.refused;
         let bytes = if whole { reading.wanted } else { 0 };
         self.measure(source, chosen, (bytes, began), channel);
+        reading.from.list().into_iter().for_each(|list| self.buffers.put_back(list));
         if let Some(id) = request.filter(|_| reading.refused) {
             self.network.controls.give_back(word);
             return self.call_for(id, source, offer, buffer);
         }
         if let Some(id) = request {
-            self.network.came.read += 1;
+            self.network.went.read += 1;
             let total = offer.total as usize;
             let (place, from) = ((&self.segment, self.rank), (source, tag));
             self.requests.finish(id, outcome(place, from, total, buffer.remaining()));
@@ -194,7 +208,7 @@ impl<M: Memory + Clone> Engine<M> {
         channel: &mut impl Channel,
     ) {
         let mut from = 0;
-        while let Some((number, reading)) = self.network.readings.next_from(from) {
+        while let Some((number, mut reading)) = self.network.readings.next_from(from) {
             from = number + 1;
             if reading.source != peer {
                 continue;
@@ -202,6 +216,8 @@ impl<M: Memory + Clone> Engine<M> {
             self.network.readings.remove(number);
             self.network.controls.give_back(reading.word);
             reading.lent.iter().flatten().for_each(|lent| channel.release(lent.region));
+            reading.from.settle(peer, true, channel);
+            reading.from.list().into_iter().for_each(|list| self.buffers.put_back(list));
             if let Some(id) = reading.request {
                 self.fail(id, fault);
             }

@@ -90,7 +90,7 @@ impl<M: Memory + Clone> Engine<M> {
         drop(all);
         let cts = self.network.cleared.remove(number).ok_or(NONSENSE)?;
         channel.release(region);
-        self.network.came.written += 1;
+        self.network.went.written += 1;
         self.measure(source, cts.chosen, (cts.wanted, cts.began), channel);
         let (place, from) = ((&self.segment, self.rank), (source, cts.tag));
         let (total, capacity) = (cts.offer.total as usize, cts.buffer.remaining());

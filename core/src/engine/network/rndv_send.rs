@@ -14,25 +14,19 @@
 
 use super::Channel;
 use super::announcement::Announced;
-use crate::buffer::Part;
+use super::exposure::Exposure;
+use crate::buffer::Cursor;
 use crate::engine::request::{OutgoingMessage, RequestState, SendStage};
 use crate::engine::rtrs::Wanted;
 use crate::engine::{Engine, Status, StillClaimed};
-use crate::hca::{Access, Region, RemoteAddress};
 use crate::memory::{Memory, OutOfMemory};
 use crate::rndv::RndvStart;
 use crate::wire::{DeferredMessageId, StreamHead};
 
-/// Number of messages that are registered for their receivers at a time. Further messages are
-/// offered without a registration. So some of a device's room for regions is always left. Otherwise
-/// a receiver that reads this rank's memory before it receives would wait for ever.
-const EXPOSED_MAX: u32 = 512;
-
 impl<M: Memory + Clone> Engine<M> {
     /// Removes the oldest send to `destination` from the line, to wait until its message is read or
     /// pulled. Returns its announcement. That gives the address of the message if the message is
-    /// `large`, in one part, and registered by the device; or it names the RTR that the message
-    /// uses.
+    /// `large`, and registered by the device; or it names the RTR that the message uses.
     pub(super) fn announce(
         &mut self,
         destination: u32,
@@ -43,12 +37,12 @@ impl<M: Memory + Clone> Engine<M> {
         let Some(RequestState::Sending { message, detached, .. }) = self.requests.get(place) else {
             return None;
         };
-        let part = message.data.in_one_part().filter(|_| large && detached.is_none());
         // Fallible work comes first: the answer of `start` is binding.
-        let exposed = part.and_then(|part| Some((part, self.expose(part, channel)?)));
+        let data = Some(message.data).filter(|_| large && detached.is_none());
+        let exposure = data.and_then(|data| self.expose(data, channel));
         self.leave_line(destination);
         let key = message.key;
-        let Some((part, region)) = exposed else {
+        let Some(exposure) = exposure else {
             self.negotiation.eager(destination, key);
             let offer = self.next_offer(destination, place, message.total);
             let stage = self.offered(destination, &offer);
@@ -60,7 +54,7 @@ impl<M: Memory + Clone> Engine<M> {
             RndvStart::Rts(turn) => turn,
             RndvStart::Write { target: Wanted::There(there), .. } => {
                 let to = (destination, place);
-                return self.begin_writing(to, &message, (part, region), there, channel).ok();
+                return self.begin_writing(to, &message, exposure, there, channel).ok();
             }
             // No rank on another node sends such an RTR.
             RndvStart::Write { target: Wanted::Here(_), .. } => {
@@ -69,28 +63,23 @@ impl<M: Memory + Clone> Engine<M> {
         };
         let offer = self.next_offer(destination, place, message.total);
         self.offered(destination, &offer);
-        let announced = Announced { destination, name: offer.name(), region, retracting: false };
+        let announced = Announced { destination, name: offer.name(), exposure, retracting: false };
         // There is a place: `expose` has reserved it.
         let announced = self.network.announced.insert(announced).ok()?;
         self.set_stage(place, SendStage::Exposed { announced });
-        // The region may be that of a longer part, which was registered before.
-        let from = RemoteAddress { address: part.base.addr().get() as u64, key: region.remote_key };
-        Some(StreamHead::Rts { key, offer, from, turn })
+        Some(StreamHead::Rts { key, offer, from: exposure.address, turn })
     }
 
-    /// Lets peers read `part`, and reserves memory for every way in which it may end.
-    fn expose(&mut self, part: Part, channel: &mut impl Channel) -> Option<Region> {
-        if self.network.announced.len() >= EXPOSED_MAX {
-            return None;
-        }
+    /// Lets peers read `data`, and reserves memory for every way in which that may end.
+    fn expose(&mut self, data: Cursor, channel: &mut impl Channel) -> Option<Exposure> {
         self.network.announced.reserve().ok()?;
         self.network.writings.reserve().ok()?;
         self.network.controls.reserve().ok()?;
-        let access = Access { remote_read: true, ..Access::LOCAL_READ };
+        let stream_max = self.tuning.stream_max;
         // SAFETY: the message is claimed (contract of `isend`) until its request is over. That is
         // after the receiver has stopped reading and has reported it, or after the stream is
-        // closed. The registration is released before.
-        unsafe { channel.register(part, access) }
+        // closed. The registrations are released before.
+        unsafe { self.network.exposed.expose(data, stream_max, &self.buffers, channel) }
     }
 
     pub(super) fn set_stage(&mut self, place: u32, stage: SendStage) {
@@ -123,8 +112,9 @@ impl<M: Memory + Clone> Engine<M> {
     /// that was offered.
     fn hide(&mut self, number: u32, channel: &mut impl Channel) {
         let Some(announced) = self.network.announced.remove(number) else { return };
-        channel.release(announced.region);
-        let Announced { destination, name: DeferredMessageId { place, number }, .. } = announced;
+        let Announced { destination, name, exposure, .. } = announced;
+        let DeferredMessageId { place, number } = name;
+        self.network.exposed.end(exposure, &self.buffers, channel);
         self.set_stage(place, SendStage::Offered { destination, number });
     }
 
@@ -136,6 +126,9 @@ impl<M: Memory + Clone> Engine<M> {
         channel: &mut impl Channel,
     ) -> bool {
         let Some((message, Some(number))) = self.find_offer(peer, name) else { return false };
+        if let Some(announced) = self.network.announced.get(number) {
+            self.network.went.scattered += u64::from(announced.exposure.list().is_some());
+        }
         self.hide(number, channel);
         self.peers[peer as usize].offers.answered();
         let status = Status { source: peer, tag: message.key.tag(), bytes: message.total };

@@ -10,15 +10,14 @@
 //!
 //! Source: `[SpecRndv09]` §3.1.2, receiver first; `[RdmaChannel04]` §6, writes of announced data.
 
-use super::Channel;
 use super::announcement::Announced;
-use super::write::There;
-use super::write::Writing;
-use crate::buffer::Part;
+use super::exposure::Exposure;
+use super::write::{There, Writing};
+use super::{Channel, Network};
 use crate::engine::request::{OutgoingMessage, SendStage};
 use crate::engine::rtrs::Wanted;
 use crate::engine::{Engine, Fault, Status};
-use crate::hca::{Region, RemoteAddress};
+use crate::hca::RemoteAddress;
 use crate::memory::{Memory, OutOfMemory};
 use crate::wire::{DeferredMessageId, Key, RtrId, StreamHead};
 
@@ -49,29 +48,27 @@ impl<M: Memory + Clone> Engine<M> {
         Ok(())
     }
 
-    /// Starts to write the message of the send `request`, which is registered and has met its
-    /// receive. Returns the head that reports it.
+    /// Starts to write the message of the send `request`, which is exposed and has met its receive.
+    /// Returns the head that reports it.
     pub(super) fn begin_writing(
         &mut self,
-        (destination, request): (u32, u32),
+        to: (u32, u32),
         message: &OutgoingMessage,
-        (part, region): (Part, Region),
+        exposure: Exposure,
         there: There,
         channel: &mut impl Channel,
     ) -> Result<StreamHead, OutOfMemory> {
-        let There { to, capacity, asked } = there;
-        let OutgoingMessage { key, total, .. } = *message;
-        let rest = Part { length: part.length.min(capacity), ..part };
+        let There { to: address, capacity, asked } = there;
+        let OutgoingMessage { key, total, data, .. } = *message;
         let end = StreamHead::Written(asked);
-        let mut writing =
-            Writing { destination, request, region, rest, to, end, last: 0, word: None };
-        writing.go_on(channel);
-        let whole = writing.rest.length == 0;
+        let mut writing = Writing::new(to, (data, exposure), (address, capacity), end);
+        writing.go_on(&self.network.exposed, channel);
+        let whole = writing.is_begun();
         if !whole {
             writing.word = Some(self.reserve_word()?);
         }
         let number = self.network.writings.insert(writing)?;
-        self.set_stage(request, SendStage::Writing { writing: number });
+        self.set_stage(to.1, SendStage::Writing { writing: number });
         Ok(StreamHead::RtrAck { key, total, asked, whole })
     }
 
@@ -84,16 +81,16 @@ impl<M: Memory + Clone> Engine<M> {
         (to, capacity): (RemoteAddress, usize),
     ) -> Result<bool, OutOfMemory> {
         let Some((message, Some(number))) = self.find_offer(peer, name) else { return Ok(false) };
-        let Some(part) = message.data.in_one_part() else { return Ok(false) };
         self.network.writings.reserve()?;
         let word = Some(self.reserve_word()?);
-        let Some(Announced { region, .. }) = self.network.announced.remove(number) else {
+        let Some(Announced { exposure, .. }) = self.network.announced.remove(number) else {
             return Ok(false);
         };
         self.peers[peer as usize].offers.answered();
         let (end, request) = (StreamHead::CtsWritten(name), name.place);
-        let rest = Part { length: part.length.min(capacity), ..part };
-        let writing = Writing { destination: peer, request, region, rest, to, end, last: 0, word };
+        let data = (message.data, exposure);
+        let mut writing = Writing::new((peer, request), data, (to, capacity), end);
+        writing.word = word;
         let writing = self.network.writings.insert(writing)?;
         self.set_stage(request, SendStage::Writing { writing });
         Ok(true)
@@ -104,13 +101,14 @@ impl<M: Memory + Clone> Engine<M> {
         let (mut moved, mut from) = (false, 0);
         while let Some((number, _)) = self.network.writings.next_from(from) {
             from = number + 1;
-            let Some(writing) = self.network.writings.get_mut(number) else { continue };
+            let Network { writings, exposed, .. } = &mut self.network;
+            let Some(writing) = writings.get_mut(number) else { continue };
             if writing.destination != peer {
                 continue;
             }
-            moved |= writing.go_on(channel);
-            let Writing { request, region, rest, end, last, .. } = *writing;
-            if rest.length > 0 {
+            moved |= writing.go_on(exposed, channel);
+            let Writing { request, exposure, end, last, .. } = *writing;
+            if !writing.is_begun() {
                 continue;
             }
             if let Some(word) = writing.word.take() {
@@ -118,7 +116,8 @@ impl<M: Memory + Clone> Engine<M> {
             }
             if channel.is_done(peer, last) {
                 self.network.writings.remove(number);
-                channel.release(region);
+                self.network.went.scattered += u64::from(exposure.list().is_some());
+                self.network.exposed.end(exposure, &self.buffers, channel);
                 self.end_write(peer, request);
                 moved = true;
             }
@@ -150,7 +149,7 @@ impl<M: Memory + Clone> Engine<M> {
             if let Some(word) = writing.word {
                 self.network.controls.give_back(word);
             }
-            channel.release(writing.region);
+            self.network.exposed.end(writing.exposure, &self.buffers, channel);
             self.end_send(writing.request, Err(fault));
         }
     }

@@ -1,8 +1,10 @@
 //! Messages that are written to the memory of a peer on another node.
 
+use super::exposure::{Exposure, Exposures};
 use super::{Begun, Channel, Direct};
-use crate::buffer::{Direction, Part};
-use crate::hca::{Region, RemoteAddress};
+use crate::buffer::{Cursor, Direction, Part};
+use crate::hca::RemoteAddress;
+use crate::memory::Memory;
 #[cfg(test)]
 use crate::wire::Turn;
 use crate::wire::{RtrId, StreamHead};
@@ -30,11 +32,15 @@ pub(super) struct Writing {
     pub(super) destination: u32,
     /// The request of its send.
     pub(super) request: u32,
-    pub(super) region: Region,
-    /// The bytes without a transfer yet.
-    pub(super) rest: Part,
+    pub(super) exposure: Exposure,
+    /// The region in which `rest` begins, or one before it.
+    region: Option<u32>,
+    /// The bytes without a transfer yet, and others behind them that the receive has no room for.
+    rest: Cursor,
+    /// Number of the bytes without a transfer yet.
+    left: usize,
     /// The address to which `rest` goes.
-    pub(super) to: RemoteAddress,
+    to: RemoteAddress,
     /// The control message that reports the end.
     pub(super) end: StreamHead,
     /// The last transfer.
@@ -45,31 +51,53 @@ pub(super) struct Writing {
 }
 
 impl Writing {
+    /// Returns a message of which no byte is written: `data`, which is exposed, goes `to` a buffer
+    /// of `capacity` bytes.
+    pub(super) fn new(
+        (destination, request): (u32, u32),
+        (data, exposure): (Cursor, Exposure),
+        (to, capacity): (RemoteAddress, usize),
+        end: StreamHead,
+    ) -> Self {
+        let (region, left) = (exposure.first(), data.remaining().min(capacity));
+        let (last, word) = (0, None);
+        Self { destination, request, exposure, region, rest: data, left, to, end, last, word }
+    }
+
     pub(super) const fn destination(&self) -> u32 {
         self.destination
     }
 
+    /// Returns whether a transfer of every byte has started.
+    pub(super) const fn is_begun(&self) -> bool {
+        self.left == 0
+    }
+
     /// Starts as many transfers as the channel takes now. Returns whether it took any. A channel
     /// that breaks reports that to the reading side.
-    pub(super) fn go_on(&mut self, channel: &mut impl Channel) -> bool {
-        let before = self.rest.length;
-        while self.rest.length > 0 {
-            let Self { destination, rest, to, region, .. } = *self;
-            let direct =
-                Direct { direction: Direction::Write, near: rest, key: region.local_key, far: to };
+    pub(super) fn go_on<M: Memory>(
+        &mut self,
+        exposures: &Exposures<M>,
+        channel: &mut impl Channel,
+    ) -> bool {
+        let before = self.left;
+        while self.left > 0 {
+            let Some(Part { base, length }) = self.rest.first() else { break };
+            let near = Part { base, length: length.min(self.left) };
+            let Some((region, key)) = exposures.find(self.region, near) else { break };
+            let direct = Direct { direction: Direction::Write, near, key, far: self.to };
             // SAFETY: the part is registered, and the message is claimed until its request is over.
             // That is when the last transfer is done, or the streams are closed.
             let Ok(Some(Begun { number, bytes })) =
-                (unsafe { channel.transfer(destination, &direct) })
+                (unsafe { channel.transfer(self.destination, &direct) })
             else {
                 break;
             };
-            self.last = number;
-            // SAFETY: the channel moves no more bytes than there are.
-            let base = unsafe { rest.base.add(bytes) };
-            self.rest = Part { base, length: rest.length - bytes };
-            self.to.address = to.address.wrapping_add(bytes as u64);
+            (self.last, self.region) = (number, Some(region));
+            self.rest = self.rest.after(bytes);
+            self.left -= bytes;
+            self.to.address = self.to.address.wrapping_add(bytes as u64);
         }
-        self.rest.length < before
+        self.left < before
     }
 }

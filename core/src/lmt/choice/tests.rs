@@ -126,6 +126,18 @@ fn messages_that_are_under_way_together_are_measured_as_one() {
 }
 
 #[test]
+fn messages_of_a_long_window_that_end_at_once_are_all_measured() {
+    let mut choice = TransferChoice { first_pass: FIRST_PASS, ..TransferChoice::default() };
+    let chosen: [_; 64] = core::array::from_fn(|_| choice.choose(LENGTH).1);
+    // The sender looks for the first time when half of the messages are over.
+    chosen[..32].iter().for_each(|chosen| choice.ended(*chosen, LENGTH, 1000, 1000 + 32 * 100));
+    assert!(choice.classes[3].rates[FAR].known == 0, "more may have ended by then");
+    chosen[32..].iter().for_each(|chosen| choice.ended(*chosen, LENGTH, 1000, 1000 + 64 * 100));
+    let rate = &choice.classes[3].rates[FAR];
+    assert_eq!((rate.known, rate.cost()), (1, 100));
+}
+
+#[test]
 fn a_message_that_failed_is_not_measured() {
     let mut choice = TransferChoice::default();
     let (_, chosen) = choice.choose(LENGTH);

@@ -344,7 +344,7 @@ static void bad_arguments(strait_world world, strait_window window)
     FAILS(STRAIT_ERR_ARGUMENT, strait_window_needs_target(window, STRAIT_OPERATION_BLOCKS + 1, &flag));
     FAILS(STRAIT_ERR_ARGUMENT, strait_window_needs_target(window, -1, &flag));
     FAILS(STRAIT_ERR_ARGUMENT, strait_window_needs_target(window, STRAIT_OPERATION_PUT, NULL));
-    members.size = sizeof members, members.lock_design = STRAIT_LOCK_HYBRID + 1;
+    members.size = sizeof members, members.lock_design = STRAIT_LOCK_THREAD_PER_WINDOW + 1;
     FAILS(STRAIT_ERR_ARGUMENT, strait_window_allocate(world, &members, 8, 1, &other_window));
     members.lock_design = 0, members.lock_policy = STRAIT_POLICY_COST + 1;
     FAILS(STRAIT_ERR_ARGUMENT, strait_window_allocate(world, &members, 8, 1, &other_window));

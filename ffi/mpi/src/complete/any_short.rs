@@ -10,6 +10,33 @@ use super::array::RequestArray;
 use super::{alone, write_ended};
 use crate::abi;
 
+/// Returns whether no request of an array is over: all are ours and go on, no line has come, and
+/// there is no more to do. At least one is not null.
+///
+/// Most tests of a program that computes meanwhile end here. So this makes no call.
+///
+/// # Safety
+///
+/// The program passes an array of that many requests.
+#[inline(always)]
+pub(super) unsafe fn tests_in_vain(array: RequestArray) -> bool {
+    let Some(front) = alone() else { return false };
+    let mut has_active = false;
+    for (_, place) in array.places() {
+        // SAFETY: the caller guarantees it (contract of `tests_in_vain`).
+        let handle = unsafe { *place };
+        if handle == abi::request_null() {
+            continue;
+        }
+        let goes_on = |slot| front.requests.goes_on(front, slot);
+        if !abi::request_slot(handle).is_some_and(goes_on) {
+            return false;
+        }
+        has_active = true;
+    }
+    has_active && front.ends_test_in_vain()
+}
+
 /// What a short look at an array found.
 pub(super) enum ShortLook {
     /// The request with this number has ended. Its status is written.

@@ -9,7 +9,7 @@ use super::super::host::{self, HandlePtr, Ints, Pointer};
 use super::super::request_view::RequestView;
 use super::super::requests::DONE;
 use super::super::state::{self, Front};
-use super::any_short::{ShortLook, end_any_short};
+use super::any_short::{ShortLook, end_any_short, tests_in_vain};
 use super::array::{Owners, RequestArray};
 use super::{
     EndedRequest, count_host_end, end, end_done, end_soon, status_at, turn_host, turn_ours,
@@ -232,6 +232,10 @@ unsafe extern "C" fn MPI_Testall(
     let array = RequestArray::new(n, requests);
     // SAFETY: the program guarantees the contract of the function in the standard.
     unsafe {
+        if tests_in_vain(array) {
+            flag.write(0);
+            return 0;
+        }
         if array.owners() == Owners::Hosts {
             turn_ours();
             return host::Testall(n, requests, flag, statuses);
@@ -320,6 +324,20 @@ unsafe extern "C" fn MPI_Testany(
     let array = RequestArray::new(n, requests);
     // SAFETY: the program guarantees the contract of the function in the standard.
     unsafe {
+        if tests_in_vain(array) {
+            index.write(abi::UNDEFINED);
+            flag.write(0);
+            return 0;
+        }
+        test_any(array, index, flag, status)
+    }
+}
+
+/// Tests an array of requests for one that is over, by all but the shortest way.
+#[inline(never)]
+unsafe fn test_any(array: RequestArray, index: Ints, flag: Ints, status: Pointer) -> c_int {
+    // SAFETY: the caller passes such an array, and the places of an index, a flag and a status.
+    unsafe {
         let at_once = match end_any_short(array, status) {
             ShortLook::Ended(number) => Some((number as c_int, 1)),
             ShortLook::Pending => Some((abi::UNDEFINED, 0)),
@@ -332,6 +350,7 @@ unsafe extern "C" fn MPI_Testany(
         }
         if array.owners() == Owners::Hosts {
             turn_ours();
+            let (n, requests) = (array.count as c_int, array.place(0));
             return host::Testany(n, requests, index, flag, status);
         }
         let mut found = find_any(array, status);
@@ -431,6 +450,10 @@ unsafe extern "C" fn MPI_Testsome(
     let array = RequestArray::new(n, requests);
     // SAFETY: the program guarantees the contract of the function in the standard.
     unsafe {
+        if tests_in_vain(array) {
+            done.write(0);
+            return 0;
+        }
         if array.owners() == Owners::Hosts {
             turn_ours();
             return host::Testsome(n, requests, done, indices, statuses);

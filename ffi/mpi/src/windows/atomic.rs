@@ -26,6 +26,12 @@ struct AtomicElement {
     to: TargetArgs,
 }
 
+/// Refuses a derived type of several numbers.
+const fn is_one_number(basic: BasicType, there: &TargetPlace) -> Result<(), WindowRefusal> {
+    let is_one = there.bytes == basic.size;
+    if is_one { Ok(()) } else { Err(WindowRefusal::Class(abi::windows::ERR_TYPE)) }
+}
+
 /// # Safety
 ///
 /// The program guarantees the contract of `MPI_Fetch_and_op`.
@@ -45,6 +51,7 @@ unsafe fn fetch_and_op(
         return Err(WindowRefusal::Class(abi::windows::ERR_OP));
     };
     let there = to.locate(front, win)?;
+    is_one_number(basic, &there)?;
     if let PredefinedOp::Known(op) = operation {
         let place = (there.target, there.at);
         // SAFETY: the program passes places of one element each.
@@ -195,6 +202,7 @@ unsafe fn compare_and_swap(
     }
     let basic = front.windows.basics.find(front, to.datatype)?;
     let there = to.locate(front, win)?;
+    is_one_number(basic, &there)?;
     let all = (data, compare, result);
     // SAFETY: the program passes places of one element each.
     let done = unsafe {

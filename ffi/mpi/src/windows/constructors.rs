@@ -11,6 +11,7 @@ use core::ptr::{NonNull, null_mut};
 use strait::raw::RawRecords as _;
 use strait::{Error, ErrorKind, Window, WindowBuilder, World};
 
+use super::epochs::in_order;
 use super::errors::call;
 use super::host;
 use super::pause::Waiting;
@@ -250,7 +251,11 @@ unsafe extern "C" fn MPI_Win_free(win: HandlePtr) -> c_int {
     unsafe {
         let found = state::enter().and_then(|front| front.windows.find(*win));
         // The host waits for all members, also for one that has died.
-        let code = call(*win, |_, win| Ok(win.window.group().barrier()?), || 0);
+        let meet = |win: &Win| {
+            in_order(!abi::REFUSES_FREE_IN_EPOCH || win.may_be_freed())?;
+            Ok(win.window.group().barrier()?)
+        };
+        let code = call(*win, |_, win| meet(win), || 0);
         if code != 0 {
             return code;
         }

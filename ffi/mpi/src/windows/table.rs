@@ -54,6 +54,11 @@ pub(crate) struct Win {
 }
 
 impl Win {
+    pub(crate) fn may_be_freed(&self) -> bool {
+        let is_closed = matches!(self.access.get(), AccessEpoch::None | AccessEpoch::Fence);
+        is_closed && !self.is_exposed.get()
+    }
+
     pub(crate) fn is_dynamic(&self) -> bool {
         self.flavor == abi::WIN_FLAVOR_DYNAMIC
     }

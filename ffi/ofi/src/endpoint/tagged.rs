@@ -10,7 +10,7 @@ use crate::abi::{
 };
 use crate::buffer::UserBuffer;
 use crate::object::{Object, aside};
-use crate::traffic::{LINE_BODY, Look, MessageClass, PendingReceive, Plain, SendOp};
+use crate::traffic::{ASKS_FROM, LINE_BODY, Look, MessageClass, PendingReceive, Plain, SendOp};
 
 static OPS: OpsTagged = OpsTagged {
     size: size_of::<OpsTagged>(),
@@ -107,6 +107,7 @@ impl FidEp {
         if self.is_mine_alone()
             && !multi
             && let Some(part) = buffer.only_part()
+            && part.length() < ASKS_FROM
         {
             let mut traffic = self.traffic.borrow_mut();
             if traffic.may_post(MessageClass::Tagged, source) {

@@ -4,10 +4,13 @@ use strait_core::matching::MaskedEnvelope;
 
 use super::Traffic;
 use super::class::MessageClass;
+use super::promises::ProviderEnvelope;
 use super::queues::{MessageBody, UnmatchedMessage, exhausted};
 use crate::abi::{CqEntry, flag};
 use crate::operation::OperationKind;
-use crate::wire::{Away, HAS_DATA, HeadKind, Numbered, ProviderHead, WANTS_ACK, WANTS_CREDIT};
+use crate::wire::{
+    Away, BY_RTR, HAS_DATA, HeadKind, Numbered, ProviderHead, WANTS_ACK, WANTS_CREDIT,
+};
 
 impl Traffic {
     /// Handles a head and the bytes behind it. Drops bytes that no provider sends.
@@ -56,7 +59,8 @@ impl Traffic {
         let Some((number, body)) = numbered else { return };
         let envelope = MaskedEnvelope { source, tag: head.tag };
         match self.lanes[lane as usize].lend(&envelope) {
-            Some((handle, receive)) => {
+            Some((handle, mut receive)) => {
+                self.dismiss(receive.asked.take());
                 let length = body.len();
                 let rest =
                     self.meet(lane, receive, (source, flags, head), (number, length), |_, to| {
@@ -120,6 +124,8 @@ impl Traffic {
         body: &[u8],
     ) {
         let Some(away) = Away::parse(body) else { return };
+        let named = ProviderEnvelope { peer: source, lane, tag: head.tag };
+        self.expected.heard(named, away.next, flags & BY_RTR != 0);
         let envelope = MaskedEnvelope { source, tag: head.tag };
         match self.lanes[lane as usize].lend(&envelope) {
             Some((handle, receive)) => {

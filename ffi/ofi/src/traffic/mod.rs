@@ -9,6 +9,7 @@
 mod access;
 mod arrivals;
 mod arrive;
+mod asking;
 mod atomic;
 mod atomic_op;
 mod class;
@@ -19,6 +20,7 @@ mod look;
 mod outlets;
 mod pending_receive;
 mod progress;
+mod promises;
 mod queues;
 mod receive;
 mod remote;
@@ -39,7 +41,7 @@ use crate::buffer::UserBuffer;
 use crate::cause::ErrorCause;
 use crate::domain::Domain;
 use crate::object::ObjectRef;
-use crate::wire::{DATA, INLINE_MAX, ProviderHead};
+use crate::wire::{DATA, INLINE_MAX, NAMED, ProviderHead};
 
 pub(crate) use access::RemoteAccess;
 pub(crate) use atomic_op::{ATOMIC_MAX, Atomic};
@@ -53,6 +55,9 @@ const LINE: usize = SHORT_MAX;
 
 /// Maximum size in bytes of a message that fits into one line with its head.
 pub(crate) const LINE_BODY: usize = LINE - ProviderHead::BYTES;
+
+/// Minimum size in bytes of a buffer for which a receive may ask.
+pub(crate) const ASKS_FROM: usize = INLINE_MAX + 1;
 
 /// The messages of one endpoint.
 pub(crate) struct Traffic {
@@ -72,6 +77,10 @@ pub(crate) struct Traffic {
     pending: Vec<(RequestId, OperationPurpose)>,
     deliveries: deliveries::Deliveries,
     next_number: u32,
+    promises: promises::Promises,
+    expected: promises::Expectations,
+    /// Receives that have asked for their messages and are to be cancelled.
+    cancels: Vec<(MessageClass, RequestId)>,
     /// Atomic operations without their answers yet, oldest first.
     atomics: VecDeque<atomic_op::PendingAtomic>,
     next_atomic: u64,
@@ -116,6 +125,8 @@ impl Traffic {
     pub(crate) fn new(port: Port, domain: ObjectRef<Domain>) -> Result<Self, Error> {
         // The head of a message announces it before its receive is posted to Strait.
         port.choose_rendezvous(DATA, Rendezvous::Plain)?;
+        port.name_messages(NAMED);
+        let adapts = port.rendezvous() == Rendezvous::Adaptive;
         let backoff = CallBackoff::new(port.is_crowded());
         Ok(Self {
             port,
@@ -129,6 +140,9 @@ impl Traffic {
             pending: Vec::new(),
             deliveries: deliveries::Deliveries::default(),
             next_number: 0,
+            promises: promises::Promises::new(),
+            expected: promises::Expectations::new(adapts),
+            cancels: Vec::new(),
             atomics: VecDeque::new(),
             next_atomic: 0,
             far: far::RemoteAccesses::default(),
@@ -162,6 +176,7 @@ impl Traffic {
     /// Cancels operations that the user left behind, before the process leaves the universe.
     pub(crate) fn close(&mut self) {
         self.finish_far();
+        self.dismiss_all();
         for (id, _) in core::mem::take(&mut self.pending) {
             self.port.settle(id);
         }

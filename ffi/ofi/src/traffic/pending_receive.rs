@@ -4,6 +4,8 @@ use core::cell::Cell;
 use core::ffi::c_void;
 use std::rc::Rc;
 
+use strait_core::engine::{Outcome, RequestId};
+
 use super::class::MessageClass;
 use crate::buffer::{UserBuffer, UserPart};
 
@@ -16,6 +18,19 @@ pub(crate) struct PendingReceive {
     pub(crate) quiet: bool,
     /// The receive takes several messages, one after the other.
     pub(crate) multi: Option<SharedMulti>,
+    /// The request for its message.
+    pub(super) asked: Option<AskedMessage>,
+}
+
+/// A message that a posted receive has asked for.
+#[derive(Debug)]
+pub(crate) struct AskedMessage {
+    /// The number that the message was promised.
+    pub(super) number: u32,
+    /// Strait's receive of the message.
+    pub(super) id: RequestId,
+    /// The outcome of that receive, if it was taken before the head of the message came.
+    pub(super) outcome: Option<Outcome>,
 }
 
 /// A buffer for many messages.
@@ -78,12 +93,13 @@ impl PendingReceive {
     #[inline(always)]
     pub(crate) fn new(buffer: UserBuffer, context: *mut c_void, quiet: bool, multi: bool) -> Self {
         let multi = if multi { Some(Rc::default()) } else { None };
-        Self { buffer, context, quiet, multi }
+        Self { buffer, context, quiet, multi, asked: None }
     }
 
     /// Returns the receive as a plain one, if it takes one message into a buffer of one part.
     pub(super) fn as_plain(&self) -> Option<Plain> {
-        let part = self.buffer.only_part().filter(|_| self.multi.is_none())?;
+        let is_simple = self.multi.is_none() && self.asked.is_none();
+        let part = self.buffer.only_part().filter(|_| is_simple)?;
         Some(Plain { part, context: self.context, quiet: self.quiet })
     }
 }

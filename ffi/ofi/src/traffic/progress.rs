@@ -41,7 +41,7 @@ impl Traffic {
         // While messages arrive, everything else is polled now and then, so that it advances as
         // well.
         self.busy = if took { self.busy.wrapping_add(1) } else { 0 };
-        let mute = !stuck && self.pending.is_empty();
+        let mute = !stuck && self.pending.is_empty() && self.cancels.is_empty();
         if took {
             // The next message may arrive soon.
             self.backoff.moved();
@@ -59,7 +59,7 @@ impl Traffic {
     /// Takes the messages of `source` from the short paths. Returns whether a message is left that
     /// needs Strait's own progress.
     #[inline(never)]
-    fn take_from(&mut self, source: u32) -> bool {
+    pub(super) fn take_from(&mut self, source: u32) -> bool {
         if !self.deliveries.has_no_mark() {
             self.see_taken();
         }
@@ -106,6 +106,7 @@ impl Traffic {
             self.see_taken();
         }
         self.finish_pending();
+        self.finish_cancels();
         self.push_far();
         self.works = self.works.wrapping_add(1);
         if self.works.is_multiple_of(REAP) {
@@ -197,7 +198,8 @@ impl Traffic {
                 port.gone(*source).is_some()
             };
             let orphans: Vec<_> = iter::from_fn(|| queue.withdraw(is_gone)).collect();
-            for (pattern, receive) in orphans {
+            for (pattern, mut receive) in orphans {
+                self.dismiss(receive.asked.take());
                 let cause = self.cause_of_end(pattern.source);
                 self.give_up(lane, &receive, cause);
             }

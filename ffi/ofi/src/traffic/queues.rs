@@ -11,7 +11,7 @@ use strait_core::engine::MessageId;
 use strait_core::matching::{Found, MaskedEnvelope, MaskedPattern, PostedQueue, UnexpectedQueue};
 use strait_core::memory::OutOfMemory;
 
-use super::pending_receive::{PendingReceive, Plain};
+use super::pending_receive::{AskedMessage, PendingReceive, Plain};
 use crate::buffer::UserBuffer;
 use crate::wire::Away;
 
@@ -140,6 +140,17 @@ impl ClassQueues {
         }
     }
 
+    /// Returns whether a posted receive matches `envelope`.
+    pub(super) fn awaits(&self, envelope: &MaskedEnvelope) -> bool {
+        self.posted.find(envelope).is_some()
+    }
+
+    /// Returns what the receives have asked for, with the contexts of these receives.
+    pub(super) fn asked(&mut self) -> impl Iterator<Item = (*mut c_void, &mut AskedMessage)> {
+        let receives = self.others.values_mut();
+        receives.filter_map(|receive| Some((receive.context, receive.asked.as_mut()?)))
+    }
+
     /// Returns the patterns of the receives for one message, the oldest first.
     pub(super) fn receives(&self) -> impl Iterator<Item = MaskedPattern> {
         let is_for_many =
@@ -181,6 +192,7 @@ impl ClassQueues {
                 context,
                 quiet,
                 multi: None,
+                asked: None,
             }),
         }
     }

@@ -6,7 +6,7 @@ use core::ptr;
 use strait_core::buffer::copy::copy_short;
 use strait_core::engine::{Fault, MessageId, Received, RequestId};
 use strait_core::matching::{ANY_SOURCE, MaskedEnvelope, MaskedPattern, Pattern};
-use strait_core::wire::SHORT_MAX;
+use strait_core::wire::{Key, SHORT_MAX};
 
 use super::class::MessageClass;
 use super::look::Look;
@@ -17,7 +17,7 @@ use crate::abi::{CqEntry, Ssize, errno, flag};
 use crate::buffer::{UserBuffer, UserPart};
 use crate::cause::ErrorCause;
 use crate::operation::OperationKind;
-use crate::wire::{Away, DATA, HAS_DATA, HeadKind, ProviderHead, WANTS_ACK};
+use crate::wire::{Away, HAS_DATA, HeadKind, NAMED, ProviderHead, WANTS_ACK};
 
 /// The source, flags and head of a message.
 pub(super) type Met = (u32, u32, ProviderHead);
@@ -56,13 +56,29 @@ impl Traffic {
         receive: PendingReceive,
     ) -> Ssize {
         let mut receive = receive;
+        let may_ask = Self::may_ask(&pattern, &receive);
+        if may_ask {
+            self.take_heads(pattern.source);
+        }
         while let Some(message) = self.lanes[lane as usize].take_message(&pattern) {
             match self.meet_kept(lane, receive, message) {
                 Some(rest) => receive = rest,
                 None => return 0,
             }
         }
-        match self.lanes[lane as usize].post(pattern, receive) {
+        if may_ask {
+            receive = self.speculate(lane, &pattern, receive);
+        }
+        let asked = receive.asked.as_ref().map(|asked| asked.id);
+        let posted = self.lanes[lane as usize].post(pattern, receive);
+        if let Some(id) = asked {
+            if posted.is_err() {
+                self.port.dismiss(id);
+            }
+            // The RTR has left together with what arrived meanwhile.
+            self.drain();
+        }
+        match posted {
             Ok(()) => 0,
             Err(_) => -(errno::EAGAIN as Ssize),
         }
@@ -154,11 +170,20 @@ impl Traffic {
         lane: MessageClass,
         receive: PendingReceive,
         met: Met,
-        Away { length, number }: Away,
+        Away { length, key, .. }: Away,
     ) -> Option<PendingReceive> {
-        let (mut receipt, buffer, rest) = self.part(lane, receive, met, length, number);
+        let mut receive = receive;
+        let asked = receive.asked.take();
+        let (mut receipt, buffer, rest) = self.part(lane, receive, met, length, key.tag());
         receipt.ticket = receipt.multi.is_some().then(|| self.arrivals.expect(met.0));
-        match self.fetch_into(met.0, number, &buffer) {
+        match asked {
+            Some(asked) if key == Key::new(NAMED, asked.number) => {
+                self.meet_asked(asked, receipt, buffer);
+                return rest;
+            }
+            other => self.dismiss(other),
+        }
+        match self.fetch_into(met.0, key, &buffer) {
             Ok(id) => self.pending.push((id, OperationPurpose::Receive(receipt, buffer))),
             Err(cause) => self.received(receipt, cause),
         }
@@ -170,10 +195,10 @@ impl Traffic {
     fn fetch_into(
         &self,
         source: u32,
-        number: u32,
+        key: Key,
         buffer: &UserBuffer,
     ) -> Result<RequestId, Option<ErrorCause>> {
-        let pattern = Pattern { context: DATA, source, tag: number };
+        let pattern = Pattern { context: key.context(), source, tag: key.tag() };
         // SAFETY: the receive is part of the operation to which the buffer belongs. `pending` keeps
         // a list of parts until the receive has ended.
         match unsafe { self.port.irecv(pattern, buffer.cursor()) } {
@@ -285,6 +310,9 @@ impl Traffic {
     /// Cancels the receive of `context`, if no message has met it.
     pub(crate) fn cancel(&mut self, context: *mut c_void) -> Ssize {
         for lane in [MessageClass::Tagged, MessageClass::Msg] {
+            if self.cancel_asked(lane, context) {
+                return 0;
+            }
             let is_it = |_: &MaskedPattern, its: *mut c_void| its == context;
             if let Some((_, receive)) = self.lanes[lane as usize].withdraw(is_it) {
                 self.give_up(lane, &receive, ErrorCause::Fault(Fault::Cancelled));
@@ -357,10 +385,10 @@ impl Traffic {
                 number
             }
             MessageBody::Away(away) => {
-                if let Ok(id) = self.fetch_into(source, away.number, &nowhere) {
+                if let Ok(id) = self.fetch_into(source, away.key, &nowhere) {
                     self.pending.push((id, OperationPurpose::Drop));
                 }
-                away.number
+                away.key.tag()
             }
         };
         if message.flags & WANTS_ACK != 0 {

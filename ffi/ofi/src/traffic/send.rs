@@ -5,6 +5,7 @@ use core::ptr::{self, NonNull};
 use strait_core::buffer::copy::copy_short;
 use strait_core::buffer::{Cursor, Part};
 use strait_core::engine::Sent;
+use strait_core::rndv::Rendezvous;
 use strait_core::wire::Key;
 
 use super::send_op::{OutgoingParts, SendOp};
@@ -14,7 +15,7 @@ use crate::buffer::UserBuffer;
 use crate::cause::{ErrorCause, refusal};
 use crate::operation::OperationKind;
 use crate::wire::{
-    Away, DATA, INLINE_MAX, IOV_MAX, Numbered, ProviderHead, WANTS_ACK, WANTS_CREDIT,
+    Away, BY_RTR, DATA, INLINE_MAX, IOV_MAX, NAMED, Numbered, ProviderHead, WANTS_ACK, WANTS_CREDIT,
 };
 
 /// Longest message that is copied behind its head before it is sent, in bytes. A longer one is sent
@@ -38,6 +39,7 @@ impl Traffic {
         base: *const u8,
         length: usize,
     ) -> bool {
+        self.promises.break_for(op.envelope(rank));
         let mut line = [0; LINE];
         let (head, body) = line.split_at_mut(ProviderHead::BYTES);
         // The first part has this length.
@@ -63,8 +65,14 @@ impl Traffic {
             return -(errno::EAGAIN as Ssize);
         }
         let length = buffer.length();
+        if length <= INLINE_MAX || op.delivery {
+            self.promises.break_for(op.envelope(rank));
+        }
         if length > INLINE_MAX || self.port.is_told_to_keep(rank) {
-            return self.send_away(rank, op, buffer, length);
+            let sent = self.send_away(rank, op, buffer, length);
+            // A search for an RTR takes in heads as well, which are older than the next ones.
+            self.drain();
+            return sent;
         }
         if op.delivery {
             let sent = length <= TOGETHER
@@ -156,21 +164,24 @@ impl Traffic {
 
     /// Sends a head, and the data as a separate message.
     fn send_away(&mut self, rank: u32, op: SendOp, buffer: UserBuffer, length: usize) -> Ssize {
-        let number = self.next_number();
-        let ack = if op.delivery { WANTS_ACK } else { 0 };
-        let key = op.lane.away().key(op.flags() | ack);
-        let announced = self.tell(rank, key, op.head(), &Away { length, number }.bytes());
+        let away = self.name(rank, &op, length);
+        let mut how = if op.delivery { WANTS_ACK } else { 0 };
+        if away.key.context() == NAMED && self.port.look_for_rtr(rank, away.key, length) {
+            how |= BY_RTR;
+        }
+        let key = op.lane.away().key(op.flags() | how);
+        let announced = self.tell(rank, key, op.head(), &away.bytes());
         if announced < 0 {
             return announced;
         }
         if op.delivery {
-            self.deliveries.push_numbered(rank, number, op);
+            self.deliveries.push_numbered(rank, away.key.tag(), op);
         }
         // A send that completes at delivery does not complete when its data have been sent.
         let told = (!op.delivery).then_some((rank, op));
         // SAFETY: the send is part of the operation to which the buffer belongs. `pending` keeps a
         // list of parts until the send has ended.
-        let sent = unsafe { self.port.isend(rank, Key::new(DATA, number), buffer.cursor()) };
+        let sent = unsafe { self.port.isend(rank, away.key, buffer.cursor()) };
         let cause = match sent {
             Ok(Sent::Done) => None,
             Ok(Sent::Pending(id)) if op.inject => {
@@ -188,6 +199,22 @@ impl Traffic {
             self.sent(rank, &op, cause);
         }
         0
+    }
+
+    /// Chooses the name of the data of a message that leaves now, and promises one to the next
+    /// message of its envelope.
+    fn name(&mut self, rank: u32, op: &SendOp, length: usize) -> Away {
+        let envelope = op.envelope(rank);
+        // A number of a delivery belongs to one message at a time.
+        let speculates = length > INLINE_MAX && !op.delivery;
+        let promised = if speculates { self.promises.take(envelope) } else { None };
+        let key = match promised {
+            Some(number) => Key::new(NAMED, number),
+            None => Key::new(DATA, self.next_number()),
+        };
+        let may_promise = speculates && self.port.rendezvous() != Rendezvous::Plain;
+        let next = if may_promise { self.promises.make(envelope) } else { 0 };
+        Away { length, key, next }
     }
 
     /// Sends a head with a few bytes behind it. No operation waits for its completion.

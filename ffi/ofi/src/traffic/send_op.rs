@@ -6,6 +6,7 @@ use core::ptr;
 use strait_core::buffer::Part;
 
 use super::class::MessageClass;
+use super::promises::ProviderEnvelope;
 use crate::abi::flag;
 use crate::wire::{HAS_DATA, IOV_MAX, ProviderHead};
 
@@ -65,6 +66,12 @@ impl SendOp {
     #[inline(always)]
     pub(super) fn head(&self) -> ProviderHead {
         ProviderHead { tag: self.tag, data: self.data.unwrap_or(0) }
+    }
+
+    /// Returns the envelope of the message to `rank`.
+    #[inline(always)]
+    pub(super) const fn envelope(&self, rank: u32) -> ProviderEnvelope {
+        ProviderEnvelope { peer: rank, lane: self.lane, tag: self.tag }
     }
 
     #[inline(always)]

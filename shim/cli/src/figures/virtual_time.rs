@@ -13,7 +13,7 @@ use super::applications::PlayedApplications;
 use super::ours;
 use super::series::Series;
 
-use LockDesign::{Event, Hybrid, Mcs, TestAndSet, Thread, TwoSided};
+use LockDesign::{Event, Hybrid, Mcs, TestAndSet, Thread, ThreadPerWindow, TwoSided};
 
 /// Sizes of messages in bytes, in full and with `--quick`.
 const SIZES: [usize; 10] =
@@ -164,7 +164,7 @@ impl Player {
             "4.5" => of_each(&all, |design| {
                 Series::of_cases(design.to_string(), &[locks::delay(none, design) / MICRO])
             }),
-            "4.6" => of_each(&all, |design| {
+            "4.6" => of_each(&[&all[..], &[ThreadPerWindow]].concat(), |design| {
                 self.by_origins(design.to_string(), |origins| {
                     locks::windows(design, origins) / MICRO
                 })
@@ -178,6 +178,11 @@ impl Player {
                 series.push(of(Costs::OF_2004, TestAndSet, name));
                 series
             }
+            "4.8" => of_each(&all, |design| {
+                let time = |threads| locks::beside_threads(design, threads) / MICRO;
+                let points = (0..=4).map(|threads| [f64::from(threads), time(threads)]);
+                Series::ours(design.to_string(), points.collect())
+            }),
             "4.9" => of_each(&all, |design| {
                 let times = [1, 2].map(|pairs| locks::pairs_on_nodes(design, pairs) / MICRO);
                 Series::of_cases(design.to_string(), &times)

@@ -90,8 +90,12 @@ fn locks_have_every_figure_in_each_design() {
         };
         for design in LockDesign::ALL {
             for (case, metric) in cases_of_locks(places) {
+                // The paper's one figure with several windows.
+                let is_left_out =
+                    design == LockDesign::ThreadPerWindow && !case.starts_with("contention");
                 let variant = format!("{case}, {design}");
-                assert_eq!(found(&variant, metric), 1, "{variant}, {metric}: {rows:?}");
+                let count = usize::from(!is_left_out);
+                assert_eq!(found(&variant, metric), count, "{variant}, {metric}: {rows:?}");
             }
             let migrates = nodes == 2 && design == LockDesign::Hybrid;
             for percent in [1, 5, 10, 25, 50, 100] {

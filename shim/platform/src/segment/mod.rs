@@ -253,7 +253,8 @@ impl SegmentMap {
     }
 
     /// Reserves the memory of a part of the copy ring from `source` to `destination`. A second call
-    /// costs a system call and changes nothing.
+    /// costs a system call and changes nothing. Only the granules are mapped at once: while large
+    /// messages do without them, most heads stay untouched.
     ///
     /// # Errors
     ///
@@ -264,7 +265,11 @@ impl SegmentMap {
         destination: u32,
         part: RingPart,
     ) -> Result<(), SegmentError> {
-        self.back_at_once(self.segment.plan().ring_part(source, destination, part))
+        let range = self.segment.plan().ring_part(source, destination, part);
+        match part {
+            RingPart::Heads => self.back(range),
+            RingPart::Granules => self.back_at_once(range),
+        }
     }
 
     /// Reserves memory and maps its pages at once. Pages mapped one by one, at first touch, would

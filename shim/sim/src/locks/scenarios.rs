@@ -2,10 +2,14 @@
 
 use strait::{LockDesign, LockPolicy};
 
+use super::busy::BusyThreads;
 use super::cluster::{Cluster, ClusterRank};
 use super::state::{Costs, Lock, Word};
 
 use LockDesign::Hybrid;
+
+/// Number of locks that take many time slices.
+const MANY_SLICES: u64 = 2_000;
 
 const fn lock(target: u32) -> Lock {
     Lock { window: 0, target }
@@ -308,14 +312,29 @@ pub fn tasks(design: LockDesign, per_node: u32) -> f64 {
     times.into_iter().fold(0.0, f64::max)
 }
 
-/// Processes of one node each lock a process of another node, `[OneSided04]` figure 4.9. With two
-/// pairs a node of two processors has two processes, and with the polling thread's design two more
-/// threads that never sleep.
+/// Returns the costs on nodes with this number of threads that never sleep.
+fn beside(threads: u32) -> Costs {
+    Costs { busy: BusyThreads { threads, ..BusyThreads::NONE }, ..Costs::OF_2004 }
+}
+
+/// Processes of one node each lock a process of another node, `[OneSided04]` figure 4.9. A node of
+/// two processors has a process of each pair. In the polling thread's design it has as many threads
+/// besides, which never sleep either.
 #[must_use]
 pub fn pairs_on_nodes(design: LockDesign, pairs: u32) -> f64 {
-    let costs = if pairs > 1 { Costs::OVERSUBSCRIBED } else { Costs::OF_2004 };
-    let times = play_at(costs, design, nodes(2, pairs), |rank| {
-        if rank.rank < pairs { rank.lock_unlock(lock(rank.rank + pairs), 20) } else { 0.0 }
+    let times = play_at(beside(2 * pairs), design, nodes(2, pairs), |rank| {
+        if rank.rank < pairs { rank.lock_unlock(lock(rank.rank + pairs), MANY_SLICES) } else { 0.0 }
     });
     mean(&times[..pairs as usize])
+}
+
+/// One rank locks another, which has `computing` threads that compute, `[OneSided04]` figure 4.8.
+/// In the polling thread's design that thread shares the two processors with them. The target's
+/// main thread sleeps.
+#[must_use]
+pub fn beside_threads(design: LockDesign, computing: u32) -> f64 {
+    let times = play_at(beside(1 + computing), design, apart(2), |rank| {
+        if rank.rank == 0 { rank.lock_unlock(lock(1), MANY_SLICES) } else { 0.0 }
+    });
+    times[0]
 }

@@ -10,6 +10,7 @@ use strait_core::lock::{
     LockType, LockWord, McsWord, Migration, MigrationStep, Policy, WordAccess,
 };
 
+use super::busy::BusyThreads;
 use crate::Wire;
 
 /// Costs besides those of the wire, in nanoseconds.
@@ -31,9 +32,9 @@ pub struct Costs {
     pub units: [u64; 2],
     /// The longest back-off, in units.
     pub backoff: u32,
-    /// Time until a polling manager has a processor again, where the threads of a node need more
-    /// processors than it has: about half a time slice.
-    pub slice: u64,
+    /// Threads of each node that never sleep. The polling threads of its managers are the first
+    /// ones, if it has as many.
+    pub busy: BusyThreads,
 }
 
 impl Costs {
@@ -49,12 +50,8 @@ impl Costs {
         wake: 15_000,
         units: [500, 12_400],
         backoff: 64,
-        slice: 0,
+        busy: BusyThreads::NONE,
     };
-
-    /// The costs on nodes with more polling threads than processors. Half a time slice of 1 ms is
-    /// assumed.
-    pub const OVERSUBSCRIBED: Self = Self { slice: 500_000, ..Self::OF_2004 };
 
     /// The costs without any back-off.
     pub const WITHOUT_BACKOFF: Self = Self { units: [0, 0], backoff: 1, ..Self::OF_2004 };
@@ -163,9 +160,11 @@ pub(crate) struct PlayedState {
     pub(super) turn: Option<u32>,
     lines: BTreeMap<(Lock, Word), WordLine>,
     lock_managers: BTreeMap<Lock, Desk>,
-    /// The time until which each device, and each rank's manager, is busy.
+    /// The time until which each device is busy, and the managers of each rank.
     devices: Vec<u64>,
     managers: Vec<u64>,
+    /// Where windows have threads: the window of each rank that had the progress lock last.
+    last_windows: Vec<Option<u32>>,
     /// The ranks that are outside the library, and the requests that arrived for their managers
     /// meanwhile.
     pub(super) outside: Vec<bool>,
@@ -198,6 +197,7 @@ impl PlayedState {
             lock_managers: BTreeMap::new(),
             devices: vec![0; ranks],
             managers: vec![0; ranks],
+            last_windows: vec![None; ranks],
             outside: vec![false; ranks],
             missed: vec![Vec::new(); ranks],
             parked: vec![false; ranks],
@@ -235,6 +235,11 @@ impl PlayedState {
 
     pub(super) fn is_near(&self, one: u32, other: u32) -> bool {
         self.nodes[one as usize] == self.nodes[other as usize]
+    }
+
+    /// Returns the number of earlier ranks on the node of a rank.
+    fn place(&self, rank: u32) -> u32 {
+        (0..rank).filter(|other| self.is_near(rank, *other)).count() as u32
     }
 
     /// Returns the time of a message.
@@ -358,17 +363,27 @@ impl PlayedState {
 
     fn come(&mut self, lock: Lock, origin: u32, request: LockRequest) {
         let target = lock.target as usize;
-        let has_thread = matches!(self.design, LockDesign::Thread | LockDesign::Event);
+        let has_thread = matches!(
+            self.design,
+            LockDesign::Thread | LockDesign::Event | LockDesign::ThreadPerWindow
+        );
         if self.outside[target] && !has_thread {
             return self.missed[target].push(LockEvent::Come(lock, origin, request));
         }
-        let idle = self.now >= self.managers[target];
+        let free = self.managers[target].max(self.now);
         let begin = match self.design {
-            LockDesign::Event if idle => self.now + self.costs.wake,
-            LockDesign::Thread if idle => self.now + self.costs.slice,
-            _ => self.now,
+            // A thread that an event wakes takes the processor of one that computes.
+            LockDesign::Event if free == self.now => free + self.costs.wake,
+            LockDesign::Thread => self.costs.busy.next_turn(self.place(lock.target), free),
+            // The threads of a rank's windows share one engine, so a request waits for the progress
+            // lock. Its line moves from the thread of another window.
+            LockDesign::ThreadPerWindow => {
+                let last = self.last_windows[target].replace(lock.window);
+                free + if last == Some(lock.window) { 0 } else { self.costs.line }
+            }
+            _ => free,
         };
-        let done = begin.max(self.managers[target]) + self.costs.serve;
+        let done = begin + self.costs.serve;
         self.managers[target] = done;
         self.at(done, LockEvent::Serve(lock, origin, request));
     }

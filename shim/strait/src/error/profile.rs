@@ -38,8 +38,8 @@ impl fmt::Display for ProfileError {
         match self {
             Self::Read { path, error } => write!(
                 f,
-                "cannot read the rendezvous profile {}: {error}; STRAIT_RENDEZVOUS_PROFILE names \
-                 the directory that STRAIT_RENDEZVOUS_PROFILE_OUT named in a run of as many ranks",
+                "cannot read the rendezvous profile {}: {error}; a profile is the directory that \
+                 strait tune --profile named for a run of as many ranks",
                 path.display()
             ),
             Self::Write { path, error } => {

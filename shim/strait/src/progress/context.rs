@@ -3,7 +3,9 @@
 use std::time::Instant;
 
 use strait_core::buffer::Cursor;
-use strait_core::engine::{MessageId, Owner, ProgressError, Received, SendMode, Sent, StartError};
+use strait_core::engine::{
+    MessageId, Owner, ProgressError, Received, RequestId, SendMode, Sent, StartError,
+};
 use strait_core::layout::RingPart;
 use strait_core::matching::Pattern;
 use strait_core::memory::OutOfMemory;
@@ -117,6 +119,36 @@ impl ProgressContext<'_> {
         received
     }
 
+    /// Posts a receive that asks for a named message. The RTR leaves at once.
+    ///
+    /// # Safety
+    ///
+    /// The caller guarantees the contract of [`ShmEngine::ask`].
+    pub(crate) unsafe fn ask(
+        &mut self,
+        pattern: Pattern,
+        buffer: Cursor,
+        owner: Owner,
+    ) -> Result<Option<RequestId>, StartError> {
+        // SAFETY: the caller guarantees the same (contract of `ask`).
+        let asked = unsafe { self.engine.ask(pattern, buffer, owner) };
+        self.serve_wants();
+        if matches!(asked, Ok(Some(_))) {
+            // The next progress call meets and reports an error.
+            let _ = self.poll_network();
+        }
+        asked
+    }
+
+    /// Takes in what has arrived, if an RTR for the message may be among it. Returns whether one is
+    /// here.
+    pub(crate) fn look_for_rtr(&mut self, destination: Rank, key: Key, length: usize) -> bool {
+        if self.engine.may_be_asked(destination, key, length) {
+            self.progress_first();
+        }
+        self.engine.is_asked(destination, key)
+    }
+
     /// Gives a message that a probe has matched back to matching.
     pub(crate) fn put_back(&mut self, message: MessageId) -> Result<(), OutOfMemory> {
         let result = self.engine.put_back(message);
@@ -203,6 +235,17 @@ impl ProgressContext<'_> {
             self.engine.defer_granules(peer);
         }
         taken
+    }
+
+    /// Does for a peer on this node what the first large message to it would wait for. Where the
+    /// kernel refuses the copy, or there is no memory, that message tries again.
+    pub(crate) fn prepare_large(&mut self, peer: Rank) {
+        let segment = self.place.segment();
+        if self.resources.cma.already_reaches(&segment, peer)
+            && self.engine.prepare_large(peer) == Ok(true)
+        {
+            self.back_ring(peer, RingPart::Heads);
+        }
     }
 
     /// Tells the engine the time, if it wants to know it.

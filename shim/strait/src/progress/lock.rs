@@ -1,4 +1,5 @@
-//! The progress lock, which a rank's calls share with its progress thread, where it has one.
+//! The progress lock, which a rank's calls share with its progress thread and with the threads of
+//! its windows, where it has any.
 //!
 //! Without a thread, the progress lock is only a borrow. With a thread, the engine lies beside a
 //! mutex, and the short paths have an engine that knows no peer. They look only at that engine, so
@@ -8,6 +9,7 @@
 use core::cell::UnsafeCell;
 use core::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use super::context::{OsResources, ProgressContext};
 use super::place::RankContext;
@@ -15,14 +17,14 @@ use super::round::Round;
 use super::windows::WindowServers;
 use crate::memory::ShmEngine;
 
-/// The state that a rank's calls share with its progress thread.
+/// The state that a rank's calls share with its threads.
 pub(super) struct ProgressLock {
     pub(super) place: RankContext,
     /// Locked while a side makes progress, where there is a thread.
     log: Mutex<ProgressLog>,
     /// A call waits for the mutex.
     pub(super) wanted: AtomicBool,
-    /// The thread never sleeps.
+    /// The progress thread never sleeps.
     pub(super) polls: AtomicBool,
     /// Dropped before the engine.
     resources: UnsafeCell<OsResources>,
@@ -31,15 +33,20 @@ pub(super) struct ProgressLock {
     engine: UnsafeCell<Option<ShmEngine>>,
 }
 
-/// The data that calls and the thread exchange.
+/// The data that calls and the threads exchange.
 #[derive(Debug, Default)]
 pub(super) struct ProgressLog {
     /// Number of calls that have locked the mutex.
     pub(super) calls: u64,
-    /// The thread sleeps, and the next call must wake it.
+    /// The progress thread sleeps, and the next call must wake it.
     pub(super) asleep: bool,
-    /// The thread must end.
+    /// The progress thread must end.
     pub(super) stop: bool,
+    /// Numbers of the lock managers of the windows that have their own thread. The thread of a
+    /// window that is not among them must end.
+    pub(super) windows: Vec<u64>,
+    /// The time at which a thread of a window last looked for ranks that have died.
+    pub(super) checked: Option<Instant>,
 }
 
 // SAFETY: only the holder of the progress lock reaches the resources, the servers of windows and
@@ -76,7 +83,7 @@ impl ProgressLock {
     ///
     /// # Safety
     ///
-    /// There is no progress thread, and no guard of the progress lock is live.
+    /// The rank has no threads, and no guard of the progress lock is live.
     pub(super) unsafe fn exchange(&self, engine: Option<ShmEngine>) -> Option<ShmEngine> {
         // SAFETY: the caller guarantees that no other access is live (contract of `exchange`).
         core::mem::replace(unsafe { &mut *self.engine.get() }, engine)

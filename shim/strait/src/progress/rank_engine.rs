@@ -3,7 +3,7 @@
 //! The short paths use the engine without the progress lock. All other paths take the
 //! [lock](RankEngine::lock).
 
-use core::cell::{Cell, OnceCell, UnsafeCell};
+use core::cell::{Cell, OnceCell, RefCell, UnsafeCell};
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, MutexGuard};
@@ -23,18 +23,22 @@ use super::lock::{ProgressLock, ProgressLog};
 use super::place::RankContext;
 use super::round::Round;
 use super::thread::ProgressThread;
-use super::windows::WindowServers;
+use super::window_thread::WindowThread;
+use super::windows::{ServedWindow, WindowServers};
 use crate::Error;
 use crate::memory::{ShmEngine, SystemMemory};
 
-/// A rank's engine, with the OS resources and the thread that work for it.
+/// A rank's engine, with the OS resources and the threads that work for it.
 pub(crate) struct RankEngine {
-    /// Dropped first.
+    /// Dropped first, as the threads of windows are.
     thread: OnceCell<ProgressThread>,
+    window_threads: RefCell<Vec<WindowThread>>,
+    /// The rank has a thread, or a window of it has.
+    is_shared: Cell<bool>,
     /// Its device accesses buffers that the engine names, so it is dropped before the engine.
     turns: Arc<ProgressLock>,
     /// Accessed only in this file, for one call of the engine at a time. Such a call runs no user
-    /// code. With a progress thread, this engine is [away](Engine::away).
+    /// code. With a thread, this engine is [away](Engine::away).
     engine: UnsafeCell<ShmEngine>,
     /// Number of nested progress guards, counted only where there is a thread.
     depth: Cell<u32>,
@@ -76,6 +80,8 @@ impl RankEngine {
         fn inbox(place: usize) -> Option<Rank>;
         fn recv_lines(pattern: Pattern, buffer: &mut [u8]) -> Bypass;
         fn serve_lines() -> bool;
+        fn finds_no_lines() -> bool;
+        fn is_over(id: RequestId) -> bool;
         fn is_transferring() -> bool;
         fn take_status(ticket: Ticket) -> Option<Status>;
         fn ticket(id: RequestId) -> Ticket;
@@ -147,6 +153,8 @@ impl RankEngine {
     pub(crate) fn new(place: RankContext, resources: OsResources, engine: ShmEngine) -> Self {
         Self {
             thread: OnceCell::new(),
+            window_threads: RefCell::default(),
+            is_shared: Cell::new(false),
             turns: Arc::new(ProgressLock::new(place, resources)),
             engine: UnsafeCell::new(engine),
             depth: Cell::new(0),
@@ -170,14 +178,47 @@ impl RankEngine {
         &self.turns
     }
 
-    /// Returns whether a progress thread shares the progress lock with this rank's calls.
+    /// Returns whether a thread shares the progress lock with this rank's calls: the progress
+    /// thread, or that of a window.
     #[inline(always)]
-    pub(crate) fn has_thread(&self) -> bool {
-        self.thread.get().is_some()
+    pub(crate) const fn has_thread(&self) -> bool {
+        self.is_shared.get()
     }
 
     /// Starts the progress thread, also while operations are in progress.
     pub(crate) fn start_thread(&self) -> Result<(), Error> {
+        if self.thread.get().is_some() {
+            return Ok(());
+        }
+        self.share_engine()?;
+        let thread = ProgressThread::start(&self.turns).map(|thread| drop(self.thread.set(thread)));
+        self.take_engine_back();
+        thread.map_err(Error::Thread)
+    }
+
+    /// Starts the thread of a window, also while operations are in progress.
+    pub(crate) fn start_window_thread(&self, window: ServedWindow) -> Result<(), Error> {
+        self.share_engine()?;
+        let thread = WindowThread::start(&self.turns, window)
+            .map(|thread| self.window_threads.borrow_mut().push(thread));
+        self.take_engine_back();
+        thread.map_err(Error::Thread)
+    }
+
+    /// Stops the thread of the window with this lock manager, if it has one. No guard of the
+    /// progress lock is live.
+    pub(crate) fn stop_window_thread(&self, lock_manager: u64) {
+        let mut threads = self.window_threads.borrow_mut();
+        let Some(place) = threads.iter().position(|thread| thread.is_of(lock_manager)) else {
+            return;
+        };
+        drop(threads.swap_remove(place));
+        drop(threads);
+        self.take_engine_back();
+    }
+
+    /// Moves the engine beside the progress lock, where threads reach it.
+    fn share_engine(&self) -> Result<(), Error> {
         if self.has_thread() {
             return Ok(());
         }
@@ -186,15 +227,9 @@ impl RankEngine {
         // SAFETY: the exchange runs no other code.
         let engine = core::mem::replace(unsafe { self.short() }, away);
         // SAFETY: this is the thread that uses the engine, none of its guards is live here, and
-        // there is no progress thread yet.
+        // the rank has no other thread yet.
         drop(unsafe { self.turns.exchange(Some(engine)) });
-        match ProgressThread::start(&self.turns) {
-            Ok(thread) => drop(self.thread.set(thread)),
-            Err(error) => {
-                self.take_engine_back();
-                return Err(Error::Thread(error));
-            }
-        }
+        self.is_shared.set(true);
         Ok(())
     }
 
@@ -207,15 +242,20 @@ impl RankEngine {
         Ok(())
     }
 
-    /// Stops the progress thread, if there is one.
-    pub(crate) fn stop_thread(&mut self) {
-        if self.thread.take().is_some() {
-            self.take_engine_back();
-        }
+    /// Stops the progress thread, and those of windows, if there are any.
+    pub(crate) fn stop_threads(&mut self) {
+        drop(self.thread.take());
+        self.window_threads.get_mut().clear();
+        self.take_engine_back();
     }
 
+    /// Moves the engine back to the short paths when no thread is left and no guard is live.
     fn take_engine_back(&self) {
-        // SAFETY: no guard is live, and there is no progress thread any more.
+        let is_last = self.thread.get().is_none() && self.window_threads.borrow().is_empty();
+        if !is_last || self.depth.get() > 0 || !self.is_shared.replace(false) {
+            return;
+        }
+        // SAFETY: no guard is live, and there is no thread any more.
         if let Some(engine) = unsafe { self.turns.exchange(None) } {
             // SAFETY: the exchange runs no other code.
             let away = core::mem::replace(unsafe { self.short() }, engine);
@@ -252,9 +292,9 @@ impl RankEngine {
         let Some(mut log) = log else { return };
         let place = &self.turns.place;
         let asleep = core::mem::take(&mut log.asleep);
-        if !asleep {
-            // The thread polls again soon, and before it sleeps it makes sure that it misses no
-            // ring.
+        if !asleep && self.thread.get().is_some() {
+            // The progress thread polls again soon, and before it sleeps it makes sure that it
+            // misses no ring. Threads of windows never sleep.
             place.sleep.prepare_briefly(place.bell().get());
         }
         drop(log);
@@ -267,7 +307,7 @@ impl RankEngine {
 /// A guard of a rank's progress lock. A guard within another shares its lock.
 pub(crate) struct ProgressGuard<'rank> {
     rank: &'rank RankEngine,
-    /// The mutex guard, where there is a thread and this guard is the outermost. It is dropped
+    /// The mutex guard, where there are threads and this guard is the outermost. It is dropped
     /// last.
     log: Option<MutexGuard<'rank, ProgressLog>>,
 }

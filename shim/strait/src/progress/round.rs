@@ -5,7 +5,7 @@ use strait_core::engine::{FailureCause, Gone, ProgressError};
 use strait_core::layout::Life;
 
 use super::context::{OsResources, ProgressContext};
-use super::windows::WindowServers;
+use super::windows::{ServedWindows, WindowServers};
 use crate::Error;
 use crate::network::Network;
 
@@ -19,18 +19,30 @@ impl Round<'_> {
     /// Moves all data that can move without waiting, and some of the large messages. Returns
     /// whether anything moved.
     pub(crate) fn progress(&mut self) -> Result<bool, ProgressError> {
+        self.progress_serving(ServedWindows::All)
+    }
+
+    /// Makes progress as [`Round::progress`] does, and serves only some of this rank's windows.
+    #[inline]
+    pub(crate) fn progress_serving(
+        &mut self,
+        windows: ServedWindows,
+    ) -> Result<bool, ProgressError> {
         let context = &mut self.context;
         context.tell_time();
         let moved = context.engine.progress();
         let carried = context.move_large();
         let remote = context.poll_network();
         let served = if self.windows.lock_managers.is_open() {
-            self.serve_lock_managers()
+            self.serve_lock_managers(windows)
         } else {
             Ok(false)
         };
-        let packed =
-            if self.windows.baselines.is_open() { self.serve_baselines() } else { Ok(false) };
+        let packed = if self.windows.baselines.is_open() {
+            self.serve_baselines(windows)
+        } else {
+            Ok(false)
+        };
         self.context.serve_wants();
         Ok(moved? | carried? | remote? | served? | packed?)
     }
@@ -70,15 +82,15 @@ impl Round<'_> {
 
     /// Handles the requests to lock managers, and answers them.
     #[inline(never)]
-    fn serve_lock_managers(&mut self) -> Result<bool, ProgressError> {
+    fn serve_lock_managers(&mut self, windows: ServedWindows) -> Result<bool, ProgressError> {
         let ProgressContext { place, engine, resources } = &mut self.context;
         let OsResources { network, .. } = &mut **resources;
-        self.windows.lock_managers.serve(engine, network.as_deref_mut(), place.rank)
+        self.windows.lock_managers.serve(engine, network.as_deref_mut(), place.rank, windows)
     }
 
     /// Carries out operations that arrived in messages, and sends the messages that are due.
     #[inline(never)]
-    fn serve_baselines(&mut self) -> Result<bool, ProgressError> {
-        self.windows.baselines.serve(&mut self.context)
+    fn serve_baselines(&mut self, windows: ServedWindows) -> Result<bool, ProgressError> {
+        self.windows.baselines.serve(&mut self.context, windows)
     }
 }

@@ -102,7 +102,7 @@ impl ProgressLock {
     }
 
     /// Yields until no call wants the progress lock.
-    fn give_way(&self) {
+    pub(super) fn give_way(&self) {
         thread::yield_now();
         while self.wanted.load(Relaxed) {
             thread::yield_now();

@@ -48,6 +48,14 @@ pub trait RawRequests: sealed::Sealed {
     /// do, which [`crate::Endpoint::progress`] does.
     fn progress_in_lines(&self) -> Option<bool>;
 
+    /// Returns whether no line has come and [`RawRequests::progress_in_lines`] has nothing to do.
+    /// Takes nothing.
+    fn is_quiet(&self) -> bool;
+
+    /// Returns whether an operation goes on. Makes no progress and takes no lock. Returns false
+    /// where there is a progress thread.
+    fn goes_on(&self, request: RequestId) -> bool;
+
     /// Ends the claims of all operations of this trait's and [`super::RawEndpoint`]'s that are not
     /// over, and forgets their requests.
     fn settle_requests(&self);
@@ -105,13 +113,17 @@ impl RawRequests for World {
 
     #[inline]
     fn progress_in_lines(&self) -> Option<bool> {
-        let engine = self.engine();
-        let has_more = engine.has_thread()
-            || engine.is_transferring()
-            || self.needs_rounds()
-            || engine.has_queued()
-            || engine.has_work_outside_lines();
-        (!has_more).then(|| engine.serve_lines())
+        self.has_only_lines().then(|| self.engine().serve_lines())
+    }
+
+    #[inline(always)]
+    fn is_quiet(&self) -> bool {
+        self.has_only_lines() && self.engine().finds_no_lines()
+    }
+
+    #[inline(always)]
+    fn goes_on(&self, request: RequestId) -> bool {
+        !self.engine().is_over(request)
     }
 
     fn settle_requests(&self) {

@@ -88,6 +88,7 @@ impl<'world> Group<'world> {
         let parts = connected.and_then(|()| self.parts(&descriptors, &own)).and_then(|parts| {
             let theirs = baseline.map(|_| BaselineId::of_members(&descriptors)).transpose()?;
             let passive = opening.open(self, &descriptors, &parts, &own.block_words, spans)?;
+            passive.start_thread(world, baseline.map(|BaselineId(number)| number))?;
             Ok((parts, passive, theirs))
         });
         if let Err(error) = self.agree(parts.as_ref().ok().map(|(parts, ..)| &**parts)) {

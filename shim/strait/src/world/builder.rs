@@ -1,5 +1,7 @@
 //! How a world is made: what the program asks for, under what the environment asks for.
 
+use std::path::PathBuf;
+
 use strait_core::engine::Tuning;
 use strait_core::layout::SegmentConfig;
 use strait_core::ring::Design;
@@ -34,6 +36,7 @@ pub enum Progress {
 /// | [`device`](Self::device) | `STRAIT_HCA` |
 /// | [`ring`](Self::ring) | `STRAIT_RING` |
 /// | [`progress`](Self::progress) | `STRAIT_PROGRESS` |
+/// | [`rendezvous_profile`](Self::rendezvous_profile) | `STRAIT_RENDEZVOUS_PROFILE` |
 ///
 /// ```
 /// use strait::{Progress, Tuning, World};
@@ -53,6 +56,7 @@ pub struct WorldBuilder {
     device: Option<DeviceChoice>,
     ring: Design,
     progress: Progress,
+    profile: Option<PathBuf>,
     segment: Option<SegmentConfig>,
     nodes: Option<Nodes>,
 }
@@ -70,6 +74,7 @@ impl World {
             device: None,
             ring: Design::ZeroCopy,
             progress: Progress::Calls,
+            profile: None,
             segment: None,
             nodes: None,
         }
@@ -153,6 +158,32 @@ impl WorldBuilder {
         Self { progress, ..self }
     }
 
+    /// Follows the rendezvous profile that a run of as many ranks wrote into `directory`.
+    /// If most receives of an envelope came first, it asks from the first message on. If not, it
+    /// never asks. Ranks may follow different profiles, or none.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let directory = std::env::temp_dir().join(format!("follow.{}", std::process::id()));
+    /// # std::fs::create_dir_all(&directory)?;
+    /// # let text = "strait rendezvous profile 1: rank 0 of 1\n";
+    /// # std::fs::write(directory.join("rank.0"), text)?;
+    /// let worlds = strait::World::builder().rendezvous_profile(&directory).in_process(1)?;
+    /// # drop(worlds);
+    /// # std::fs::remove_dir_all(&directory)?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// `strait tune --profile` writes a profile ([`crate::profile`]). A file that is missing or
+    /// wrong is an error of the call that makes the world.
+    ///
+    /// # Source
+    ///
+    /// `[SpecRndv09]` §3.6, static adaptation.
+    pub fn rendezvous_profile(self, directory: impl Into<PathBuf>) -> Self {
+        Self { profile: Some(directory.into()), ..self }
+    }
+
     /// Chooses the shape of the segment of a job [inside this process](Self::in_process).
     /// Launchers choose that of other jobs.
     pub fn segment(self, segment: SegmentConfig) -> Self {
@@ -198,7 +229,7 @@ impl WorldBuilder {
         self,
         join: impl FnOnce() -> Result<boot::Membership, BootError>,
     ) -> Result<World, Error> {
-        let Self { tuning, device, ring, progress, .. } = self.under_environment()?;
+        let Self { tuning, device, ring, progress, profile, .. } = self.under_environment()?;
         let cpus = env::cpus()?;
         let boot::Membership { rank, nodes, map, store, deaths_are_told } = join()?;
         let (kind, store) = ((device, ring), SharedStore::new(store));
@@ -212,7 +243,7 @@ impl WorldBuilder {
             world.warnings = warning::of_environment().into();
         }
         world.tell_deaths_unless(deaths_are_told);
-        world.follow_environment()?;
+        world.begin_profiles(profile)?;
         if progress == Progress::Thread {
             world.start_progress_thread()?;
         }
@@ -229,14 +260,15 @@ impl WorldBuilder {
     ///
     /// When the [segment](Self::segment) or the [nodes](Self::nodes) have another number of ranks.
     pub fn in_process(self, ranks: u32) -> Result<Vec<World>, Error> {
-        let Self { tuning, device, ring, progress, segment, nodes } = self.under_environment()?;
+        let Self { tuning, device, ring, progress, profile, segment, nodes } =
+            self.under_environment()?;
         let config = segment.unwrap_or(SegmentConfig::new(ranks));
         assert_eq!(config.ranks, ranks, "ranks of the segment");
         World::check_shape(config)?;
         let nodes = nodes.unwrap_or_else(|| Nodes::one(ranks));
         let kind = (device.unwrap_or(networks::DEFAULT_DEVICE), ring);
         let mut worlds = World::in_process_by(kind, tuning, config, &nodes)?;
-        worlds.iter_mut().try_for_each(World::follow_environment)?;
+        worlds.iter_mut().try_for_each(|world| world.begin_profiles(profile.clone()))?;
         if progress == Progress::Thread {
             worlds.iter_mut().try_for_each(World::start_progress_thread)?;
         }

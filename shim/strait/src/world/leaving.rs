@@ -33,7 +33,7 @@ impl World {
     }
 
     fn leave(&mut self) -> Result<(), Error> {
-        self.engine.stop_thread();
+        self.engine.stop_threads();
         if self.map.rank_block(self.rank).liveness.state() >= Life::Dead {
             return Ok(());
         }
@@ -67,7 +67,7 @@ impl World {
 impl Drop for World {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.engine.stop_thread();
+            self.engine.stop_threads();
             // Peers learn of the end at once. Waiting for them could hide the panic for ever.
             self.end(Life::Dead);
         } else {

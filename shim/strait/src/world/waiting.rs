@@ -281,6 +281,17 @@ impl World {
         Ok(found)
     }
 
+    /// Returns whether a message that comes next lies in lines, and nothing but lines has to be
+    /// looked at.
+    #[inline(always)]
+    pub(crate) fn has_only_lines(&self) -> bool {
+        let engine = &self.engine;
+        !(engine.has_thread()
+            || engine.is_transferring()
+            || self.needs_rounds()
+            || engine.has_work_outside_lines())
+    }
+
     /// Takes messages from lines until `look` returns a value. That is shorter than a round of
     /// progress, so the wait sees an arrival sooner. Gives up after a while, and when anything
     /// else has to be done. While `look_suffices`, `look` itself takes the message that is awaited,

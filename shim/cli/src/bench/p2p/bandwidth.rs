@@ -1,14 +1,15 @@
 //! `strait bench bandwidth`: bytes per second when many messages are in flight at once.
 
 use core::error::Error;
+use std::io::IoSlice;
 
 use clap::Args;
 use strait::boot::SegmentConfig;
-use strait::{Endpoint, Request, Transfer, World};
+use strait::{Endpoint, Request, Transfer, Vectored, World};
 
 use super::one_copy::OneCopy;
 use crate::bench::benchmark::Benchmark;
-use crate::bench::options::{Common, MessageOptions, WINDOW};
+use crate::bench::options::{Common, MessageOptions, WINDOW, parse_bytes};
 use crate::measure::memory::{BenchBuffer, MemoryKind};
 use crate::measure::path::{each, way};
 use crate::measure::report::{Report, Row};
@@ -28,6 +29,13 @@ pub(crate) struct BandwidthBench {
     /// Kind of memory of the buffers
     #[arg(long, value_enum, default_value_t)]
     memory: MemoryKind,
+    /// Number of parts in which each message lies at the sender
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=4096))]
+    parts: u32,
+    /// Number of bytes between two of these parts
+    #[arg(long, value_name = "BYTES", default_value = "1K", value_parser = parse_bytes)]
+    gap: usize,
 }
 
 impl BandwidthBench {
@@ -55,7 +63,8 @@ impl Benchmark for BandwidthBench {
 
     fn run(&self, stage: &BenchStage<'_>, report: &mut Report) -> Result<(), Box<dyn Error>> {
         let (effort, transfers) = (self.options.common.effort(), self.options.transfers());
-        run(stage, effort, &self.sizes(), &transfers, self.memory, report)
+        let layout = (self.memory, self.parts as usize, self.gap);
+        run(stage, effort, &self.sizes(), &transfers, layout, report)
     }
 }
 
@@ -66,6 +75,9 @@ pub(crate) struct Windows<'world> {
     partner: u32,
     bytes: usize,
     window: usize,
+    /// Number of parts in which a message lies at its sender, and the bytes between two of them.
+    parts: usize,
+    gap: usize,
     out: BenchBuffer,
     arrived: BenchBuffer,
     /// Whether this side receives.
@@ -84,7 +96,37 @@ impl<'world> Windows<'world> {
         let [out, arrived] = if receives { [0, window * bytes] } else { [bytes, 0] };
         let world = endpoint.world();
         let (out, arrived) = (memory.allocate(world, out)?, memory.allocate(world, arrived)?);
-        Ok(Self { endpoint, partner, bytes, window, out, arrived, receives })
+        Ok(Self { endpoint, partner, bytes, window, parts: 1, gap: 0, out, arrived, receives })
+    }
+
+    /// Makes each message lie in `parts` parts at its sender, with gaps between them.
+    fn scattered(
+        self,
+        (memory, parts, gap): (MemoryKind, usize, usize),
+    ) -> Result<Self, strait::Error> {
+        let parts = parts.clamp(1, self.bytes.max(1));
+        if parts == 1 || self.receives {
+            return Ok(self);
+        }
+        let room = parts * (self.bytes.div_ceil(parts) + gap);
+        let out = memory.allocate(self.endpoint.world(), room)?;
+        Ok(Self { parts, gap, out, ..self })
+    }
+
+    /// Returns the length of a part; the last may be shorter.
+    fn part(&self) -> usize {
+        self.bytes.div_ceil(self.parts).max(1)
+    }
+
+    /// Returns the parts of the message.
+    fn slices(&self) -> Vec<IoSlice<'_>> {
+        let (part, mut left) = (self.part(), self.bytes);
+        let slices = self.out.chunks(part + self.gap).map(|chunk| {
+            let length = part.min(left);
+            left -= length;
+            IoSlice::new(&chunk[..length])
+        });
+        slices.collect()
     }
 
     /// Returns the number of messages in a round.
@@ -93,10 +135,15 @@ impl<'world> Windows<'world> {
     }
 
     fn send_window(&self) -> Result<(), strait::Error> {
+        let slices = if self.parts > 1 { self.slices() } else { Vec::new() };
         self.endpoint.scope(|scope| {
             let mut requests = [const { None }; WINDOW];
             for request in &mut requests[..self.window] {
-                *request = Some(scope.isend(&self.out[..], self.partner, TAG)?);
+                *request = Some(if self.parts > 1 {
+                    scope.isend(Vectored::new(&slices), self.partner, TAG)?
+                } else {
+                    scope.isend(&self.out[..], self.partner, TAG)?
+                });
             }
             wait(&mut requests)
         })
@@ -122,7 +169,14 @@ fn wait(requests: &mut [Option<Request<'_>>]) -> Result<(), strait::Error> {
 
 impl Batch for Windows<'_> {
     fn prepare(&mut self, seed: u64) {
-        payload::fill(&mut self.out, seed);
+        if self.parts == 1 {
+            return payload::fill(&mut self.out, seed);
+        }
+        let (part, mut message) = (self.part(), vec![0; self.bytes]);
+        payload::fill(&mut message, seed);
+        for (chunk, bytes) in self.out.chunks_mut(part + self.gap).zip(message.chunks(part)) {
+            chunk[..bytes.len()].copy_from_slice(bytes);
+        }
     }
 
     fn lead(&mut self, rounds: u64) -> Result<(), strait::Error> {
@@ -149,8 +203,8 @@ impl Batch for Windows<'_> {
     }
 }
 
-/// Measures messages of `bytes` bytes in GB/s, for rank 0. With `against`, measures them beside the
-/// bare machine ([`OneCopy`]).
+/// Measures messages of `bytes` bytes in GB/s, for rank 0. They lie in one part. With `against`,
+/// measures them beside the bare machine ([`OneCopy`]).
 pub(crate) fn of(
     stage: &BenchStage<'_>,
     effort: Effort,
@@ -158,7 +212,19 @@ pub(crate) fn of(
     memory: MemoryKind,
     against: bool,
 ) -> Result<Option<PairFigures>, Box<dyn Error>> {
-    let mut windows = Windows::new(stage, bytes, memory)?;
+    measured(stage, effort, bytes, (memory, 1, 0), against)
+}
+
+/// Measures messages that lie in a number of parts at their sender.
+fn measured(
+    stage: &BenchStage<'_>,
+    effort: Effort,
+    bytes: usize,
+    layout: (MemoryKind, usize, usize),
+    against: bool,
+) -> Result<Option<PairFigures>, Box<dyn Error>> {
+    let memory = layout.0;
+    let mut windows = Windows::new(stage, bytes, memory)?.scattered(layout)?;
     let mut one_copy = match against {
         true => OneCopy::new(stage, bytes, windows.messages(), memory)?,
         false => None,
@@ -175,10 +241,10 @@ fn run(
     effort: Effort,
     sizes: &[usize],
     transfers: &[Transfer],
-    memory: MemoryKind,
+    layout: (MemoryKind, usize, usize),
     report: &mut Report,
 ) -> Result<(), Box<dyn Error>> {
-    let (metric, alone, times) = match memory {
+    let (metric, alone, times) = match layout.0 {
         MemoryKind::Private => ("readv", "readv alone", "× readv"),
         MemoryKind::Segment => ("memcpy", "memcpy alone", "× memcpy"),
     };
@@ -187,7 +253,7 @@ fn run(
     for &bytes in sizes {
         for transfer in each(stage, transfers) {
             if let Some(PairFigures { work: rate, against }) =
-                of(stage, effort, bytes, memory, true)?
+                measured(stage, effort, bytes, layout, true)?
             {
                 let row = |metric, unit, figures| {
                     let row = Row::new("bandwidth", bytes, metric, unit, figures);

@@ -1,9 +1,9 @@
 //! Broadcast.
 
-use crate::Error;
 use crate::collective::Meeting;
 use crate::collective::team::Team;
 use crate::world::meeting::Levels;
+use crate::{CollectiveError, Error};
 
 impl Team<'_> {
     /// Broadcasts from the root to all members; on several nodes, once to each node.
@@ -26,19 +26,29 @@ impl Team<'_> {
     ///
     /// A scatter and a gather of the pieces (van de Geijn) would move fewer bytes through each
     /// member. It has been slower with 4 and 8 members up to 4 MiB.
+    ///
+    /// A member that gets a vector of another length than its own tells the members below it, which
+    /// would wait for ever: it passes on a message of a length that they do not expect either.
     pub(in crate::collective) fn broadcast(&self, data: &mut [u8], root: u32) -> Result<(), Error> {
         let (count, relative) = (self.count(), self.relative(root));
         let mut bit = self.parent_bit(relative);
-        if relative != 0 {
-            self.receive(data, self.absolute(relative - bit, root))?;
-        }
+        let received = match relative {
+            0 => Ok(()),
+            _ => self.receive(data, self.absolute(relative - bit, root)),
+        };
+        let unexpected: &[u8] = if data.is_empty() { &[0] } else { &[] };
+        let passed_on = match &received {
+            Ok(()) => &*data,
+            Err(Error::Collective(CollectiveError::Length { .. })) => unexpected,
+            Err(_) => return received,
+        };
         while bit > 1 {
             bit /= 2;
             if relative + bit < count {
-                self.send(data, self.absolute(relative + bit, root))?;
+                self.send(passed_on, self.absolute(relative + bit, root))?;
             }
         }
-        Ok(())
+        received
     }
 
     /// Returns this member's distance from the root.

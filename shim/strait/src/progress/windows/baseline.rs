@@ -12,6 +12,7 @@ use strait_core::rma::{AnswerNumber, DataNumber, Record, RecordName, WindowBlock
 use strait_core::wire::Key;
 use strait_platform::Rank;
 
+use super::ServedWindows;
 use super::started::started;
 use super::target::IncomingRecords;
 use crate::progress::context::ProgressContext;
@@ -267,8 +268,8 @@ impl Baselines {
         open.is_none_or(|open| open.peers.iter().all(is_idle) && out(open))
     }
 
-    /// Receives records, carries them out, and sends what is to be sent. Returns whether anything
-    /// was done.
+    /// Receives the records of `windows`, carries them out, and sends what is to be sent. Returns
+    /// whether anything was done.
     ///
     /// An error with one member stops neither the work for other members nor the sends, since
     /// living members wait for them. A failed record stays where it is, and the next call tries it
@@ -276,10 +277,11 @@ impl Baselines {
     pub(crate) fn serve(
         &mut self,
         context: &mut ProgressContext<'_>,
+        windows: ServedWindows,
     ) -> Result<bool, ProgressError> {
         self.leaving.retain(|it| context.engine.test(it.send).is_none());
         let mut served = Ok(false);
-        for open in &mut self.all {
+        for open in self.all.iter_mut().filter(|open| windows.has_baseline(open.window)) {
             served = both(served, open.hear(context));
             for place in core::mem::take(&mut open.coming) {
                 served = both(served, open.carry_out(place, context, &mut self.outbox));

@@ -13,6 +13,7 @@ use strait_core::matching::{ANY_SOURCE, Pattern};
 use strait_core::wire::Key;
 use strait_platform::Rank;
 
+use super::ServedWindows;
 use super::lock_manager::WindowLockManager;
 use super::lock_message::{LockMessage, PackedLockMessage};
 use super::started::started;
@@ -71,13 +72,14 @@ impl WindowLockManagers {
         self.managers.iter_mut().for_each(|lock_manager| lock_manager.revoke(rank));
     }
 
-    /// Takes in messages, grants what can be granted, and sends the answers. Returns whether
-    /// anything was done.
+    /// Takes in the messages to all lock managers, lets those that are `served` grant what they
+    /// can, and sends the answers. Returns whether anything was done.
     pub(crate) fn serve(
         &mut self,
         engine: &mut ShmEngine,
         mut network: Option<&mut JobNetwork>,
         me: Rank,
+        served: ServedWindows,
     ) -> Result<bool, ProgressError> {
         let (mut moved, mut outcome) = (false, Ok(()));
         while let Some((source, packed)) = self.hear(engine)? {
@@ -92,23 +94,33 @@ impl WindowLockManagers {
                 outcome = Err(corrupt.into());
             }
         }
-        for lock_manager in &mut self.managers {
-            lock_manager.work(engine, network.as_deref_mut(), &mut self.said);
-        }
+        self.work(engine, network.as_deref_mut(), served);
         self.leaving.retain(|(id, _)| engine.test(*id).is_none());
         while let Some((to, message)) = self.said.pop_front() {
             moved = true;
             if to == me {
                 self.take_in(me, message)?;
-                for lock_manager in &mut self.managers {
-                    lock_manager.work(engine, network.as_deref_mut(), &mut self.said);
-                }
+                self.work(engine, network.as_deref_mut(), served);
             } else if !self.send(engine, to, message)? {
                 self.said.push_front((to, message));
                 break;
             }
         }
         outcome.map(|()| moved)
+    }
+
+    /// Lets the lock managers that are `served` grant the locks that they can.
+    fn work(
+        &mut self,
+        engine: &ShmEngine,
+        mut network: Option<&mut JobNetwork>,
+        served: ServedWindows,
+    ) {
+        for lock_manager in &mut self.managers {
+            if served.has_lock_manager(lock_manager.number) {
+                lock_manager.work(engine, network.as_deref_mut(), &mut self.said);
+            }
+        }
     }
 
     /// Takes in a message. A message to a closed lock manager is dropped.

@@ -1,4 +1,4 @@
-//! Passive synchronisation: lock and unlock (MPI-4.1 §12.5.3), in six designs (`[OneSided04]`
+//! Passive synchronisation: lock and unlock (MPI-4.1 §12.5.3), in seven designs (`[OneSided04]`
 //! chapter 4, `[HybridLock09]`).
 //!
 //! A lock call does not wait. It sends its request, if that is possible at once. The first

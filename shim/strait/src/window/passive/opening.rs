@@ -5,11 +5,12 @@ use core::ptr::NonNull;
 
 use strait_core::hca::Atomics;
 use strait_core::lock::{Coding, LockMode, LockState, LockWords};
-use strait_core::rma::WindowBlock;
+use strait_core::rma::{WindowBlock, WindowNumber};
 use strait_platform::Rank;
 
 use super::standing::LockStanding;
 use super::state::{LockCounts, LockMethod, LockTarget, Passive};
+use crate::progress::windows::ServedWindow;
 use crate::progress::windows::lock_manager::{TwoWords, WindowLockManager};
 use crate::progress::windows::lock_managers::WindowLockManagers;
 use crate::window::options::WindowOptions;
@@ -70,7 +71,7 @@ impl Opening {
 
     /// Closes the lock manager again.
     pub(in crate::window) fn close(self, world: &World) {
-        world.with_lock_managers(|lock_managers| lock_managers.close(self.lock_manager));
+        world.close_lock_manager(self.lock_manager);
     }
 
     /// Returns an error for the first member that asks for another design than the first member
@@ -102,7 +103,10 @@ impl Opening {
             _ => LockDesign::TwoSided,
         };
         let way = match design {
-            LockDesign::TwoSided | LockDesign::Thread | LockDesign::Event => LockMethod::Managers,
+            LockDesign::TwoSided
+            | LockDesign::Thread
+            | LockDesign::Event
+            | LockDesign::ThreadPerWindow => LockMethod::Managers,
             LockDesign::TestAndSet | LockDesign::Hybrid
                 if spans && PartDescriptor::are_coherent(descriptors) =>
             {
@@ -163,6 +167,23 @@ impl Opening {
             manager: has_lock_manager.then_some(self.lock_manager),
             counts: LockCounts::default(),
         })
+    }
+}
+
+impl Passive {
+    /// Starts the window's own thread, if its design has one. `baseline` is the window's number
+    /// among those that use messages.
+    pub(in crate::window) fn start_thread(
+        &self,
+        world: &World,
+        baseline: Option<WindowNumber>,
+    ) -> Result<(), Error> {
+        match (self.design, self.manager) {
+            (LockDesign::ThreadPerWindow, Some(lock_manager)) => {
+                world.engine().start_window_thread(ServedWindow { lock_manager, baseline })
+            }
+            _ => Ok(()),
+        }
     }
 }
 

@@ -183,7 +183,9 @@ impl World {
         self.progress().map(drop)
     }
 
-    fn close_lock_manager(&self, number: u64) {
+    /// Stops the thread of a window, if it has one, and closes its lock manager.
+    pub(super) fn close_lock_manager(&self, number: u64) {
+        self.engine().stop_window_thread(number);
         self.with_lock_managers(|lock_managers| lock_managers.close(number));
     }
 }

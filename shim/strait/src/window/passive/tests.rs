@@ -3,7 +3,7 @@
 
 use core::cell::Cell;
 use core::time::Duration;
-use std::sync::mpsc;
+use std::sync::{Arc, Barrier, mpsc};
 use std::thread;
 
 use strait_core::hca::Atomics;
@@ -242,6 +242,39 @@ fn an_impossible_message_to_a_manager_is_an_error() {
                 }
             });
         }
+    }
+}
+
+/// The thread of a window takes in the requests for all windows, and serves its own alone.
+#[test]
+fn a_thread_of_a_window_serves_no_other_window() {
+    const ROUNDS: usize = 20;
+    for nodes in [1, 3] {
+        let arrived = Arc::new(Barrier::new(RANKS as usize));
+        each_rank(nodes, LockDesign::TwoSided, move |others| {
+            let (place, make) = (others.group.place(), || Window::builder(&others.group).unit(8));
+            let own = [(); 2].map(|()| make().options(LockDesign::ThreadPerWindow).allocate(64));
+            let own = own.map(Result::unwrap);
+            // From here on the target computes.
+            arrived.wait();
+            if place != 0 {
+                // The manager of this window needs a call of its rank.
+                others.lock(LockType::Shared, 0, Assert::NONE).unwrap();
+                for round in 0..ROUNDS {
+                    // Its answer arrives behind the request for the other window.
+                    let window = &own[(round + place as usize) % 2];
+                    lock_and_unlock(window, LockType::Exclusive).unwrap();
+                    assert_eq!(others.answer_of(0), None, "served by a window's thread");
+                }
+            }
+            // Until here.
+            arrived.wait();
+            if place != 0 {
+                others.get(&mut [0_u64], 0, 0).unwrap();
+                others.unlock(0).unwrap();
+            }
+            own.into_iter().for_each(|window| window.free().unwrap());
+        });
     }
 }
 

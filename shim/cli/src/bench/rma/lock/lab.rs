@@ -11,6 +11,8 @@ use crate::measure::sampling::Effort;
 use crate::measure::stage::BenchStage;
 use crate::measure::stats::{self, SampleSummary, time};
 
+use LockDesign::ThreadPerWindow;
+
 /// Size of a part and of the data of a put, in bytes.
 const PART: usize = 2 * DATA;
 pub(super) const DATA: usize = 1024;
@@ -63,10 +65,17 @@ impl<'a> Lab<'a> {
     ) -> Result<Self, Box<dyn Error>> {
         let all: Vec<Rank> = (0..stage.ranks()).collect();
         let group = stage.endpoint.group(&all)?;
-        let count = all.len().max(BATCH);
+        let count = if design == ThreadPerWindow { all.len() } else { all.len().max(BATCH) };
         let windows = (0..count).map(|_| Window::builder(&group).options(design).allocate(PART));
         let windows = windows.collect::<Result<_, _>>()?;
         Ok(Self { stage, effort, processor, design, windows })
+    }
+
+    /// Returns whether a figure says anything about this design. A rank with a polling thread for
+    /// each of many windows leaves its processor to none of them, so only the paper's figure of
+    /// several windows counts.
+    pub(super) fn shows(&self, figure: &str) -> bool {
+        self.design != ThreadPerWindow || figure == "contention"
     }
 
     pub(super) fn close(self) -> Result<(), strait::Error> {
