@@ -370,10 +370,15 @@ impl<M: Memory + Clone> Engine<M> {
     #[inline(always)]
     #[must_use]
     pub fn has_work_outside_lines(&self) -> bool {
-        !self.outbox.is_empty()
-            || !self.transfers.is_empty()
-            || self.has_network()
-            || self.has_queued()
+        self.has_network() || self.has_work_in_queues()
+    }
+
+    /// Returns whether [`Engine::progress`] has work outside batons and fastboxes, of which
+    /// [`Engine::poll_network`] does none.
+    #[inline(always)]
+    #[must_use]
+    pub fn has_work_in_queues(&self) -> bool {
+        !self.outbox.is_empty() || !self.transfers.is_empty() || self.has_queued()
     }
 
     /// Returns whether a message waits that no receive has taken.

@@ -459,7 +459,13 @@ impl<'world> Endpoint<'world> {
     unsafe fn recv_posted(&self, buffer: Cursor, source: Rank, tag: Tag) -> Result<Status, Error> {
         let pattern = self.pattern(source, tag);
         // SAFETY: `wait` ends the operation's claim before this returns.
-        match unsafe { self.world.irecv(pattern, buffer, Owner::BLOCKING) }? {
+        let received =
+            match unsafe { self.world.recv_from_network(pattern, buffer, Owner::BLOCKING) } {
+                Some(received) => received,
+                // SAFETY: as above.
+                None => unsafe { self.world.irecv(pattern, buffer, Owner::BLOCKING) }?,
+            };
+        match received {
             Received::Done(outcome) => Ok(outcome?),
             Received::Pending(id) => Ok(self.world.wait(id)??),
         }

@@ -133,7 +133,12 @@ impl<M: Memory + Clone> Engine<M> {
     ) -> Result<(), Halt> {
         let envelope = envelope(source, key);
         let packet = Packet { envelope, kind, total, length: 0, payload: PacketPayload::Later };
-        Ok(self.deliver(packet)?)
+        let standing = (kind == PacketKind::Eager).then(|| self.meet_standing(&packet)).flatten();
+        let Some(target) = standing else { return Ok(self.deliver(packet)?) };
+        if !packet.completes() {
+            self.peers[source as usize].arriving.begin(target, total);
+        }
+        Ok(())
     }
 
     /// Gets bytes of the arriving message into their place.

@@ -36,6 +36,7 @@ mod rndv_recv_cts;
 mod rndv_recv_posted;
 mod rndv_send;
 mod rndv_write;
+mod standing;
 mod stream;
 mod words;
 mod write;
@@ -56,6 +57,7 @@ use exposure::Exposures;
 use halt::{Halt, NONSENSE};
 use invitation::Invited;
 use read::Reading;
+use standing::StandingReceive;
 use stream::PeerStreams;
 use write::Writing;
 
@@ -88,6 +90,8 @@ pub(super) struct Network<M: Memory> {
     writings: Slab<Writing, M>,
     /// Messages that went beside the streams.
     went: RemoteTransfers,
+    /// The receive that is lent to the poll under way.
+    standing: Option<StandingReceive>,
 }
 
 /// Counts of the messages that went between nodes beside the streams
@@ -119,6 +123,7 @@ impl<M: Memory + Clone> Network<M> {
             invited: Slab::new(memory.clone()),
             writings: Slab::new(memory.clone()),
             went: RemoteTransfers::default(),
+            standing: None,
         }
     }
 

@@ -119,6 +119,25 @@ impl ProgressContext<'_> {
         received
     }
 
+    /// Takes in what has come from other nodes, and receives a message with a receive that is not
+    /// posted. Returns `None` if none has met it, or there is no network.
+    ///
+    /// # Safety
+    ///
+    /// The caller guarantees the contract of [`ShmEngine::recv_from_network`].
+    pub(crate) unsafe fn recv_from_network(
+        &mut self,
+        pattern: Pattern,
+        buffer: Cursor,
+        owner: Owner,
+    ) -> Result<Option<Received>, ProgressError> {
+        let Some(network) = self.resources.network.as_deref_mut() else { return Ok(None) };
+        network.poll();
+        network.admit(self.engine)?;
+        // SAFETY: the caller guarantees the same (contract of `recv_from_network`).
+        unsafe { self.engine.recv_from_network(pattern, buffer, owner, network) }
+    }
+
     /// Posts a receive that asks for a named message. The RTR leaves at once.
     ///
     /// # Safety

@@ -1,8 +1,12 @@
 //! A world's use of its network.
 
-use strait_core::engine::Gone;
+use strait_core::buffer::Cursor;
+use strait_core::engine::{Gone, Owner, Received};
+use strait_core::matching::{ANY_SOURCE, Pattern};
 use strait_core::rma::LaneError;
+use strait_core::sync::spin_hint;
 use strait_platform::Rank;
+use strait_platform::backoff::POLLS_PER_PROGRESS;
 
 use super::World;
 use crate::network::job::DEFAULT_DEVICE;
@@ -14,6 +18,39 @@ impl World {
     /// Runs `act` on the network, if there is one.
     pub(crate) fn with_network<R>(&self, act: impl FnOnce(&mut JobNetwork) -> R) -> Option<R> {
         self.lock_progress().context().resources.network.as_deref_mut().map(act)
+    }
+
+    /// Polls the network a short time for a message that `pattern` wants, with a receive that is
+    /// not posted (`[Nemesis07]` §3.3). Returns `None` if it has not come or has to be received in
+    /// another way. An error is met again, and reported, by the next progress call.
+    ///
+    /// # Safety
+    ///
+    /// The caller guarantees the contract of [`Engine::recv_from_network`](strait_core::engine::Engine::recv_from_network).
+    pub(crate) unsafe fn recv_from_network(
+        &self,
+        pattern: Pattern,
+        buffer: Cursor,
+        owner: Owner,
+    ) -> Option<Received> {
+        // The servers of windows take their messages from among the unexpected ones.
+        if self.needs_rounds() || !self.lock_progress().may_come_by_network(pattern.source) {
+            return None;
+        }
+        for _ in 0..self.spin().polls() / POLLS_PER_PROGRESS {
+            let mut guard = self.lock_progress();
+            if guard.has_work_in_queues() || guard.others_have_lines(ANY_SOURCE) {
+                return None;
+            }
+            // SAFETY: the caller guarantees the same (contract of `recv_from_network`).
+            let received = unsafe { guard.context().recv_from_network(pattern, buffer, owner) };
+            if let Some(received) = received.ok()? {
+                return Some(received);
+            }
+            drop(guard);
+            spin_hint();
+        }
+        None
     }
 
     /// Opens a network to processes outside this segment, which have the numbers from
