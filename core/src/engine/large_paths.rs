@@ -217,10 +217,15 @@ impl LargePaths {
     }
 
     /// Notes the time that a line took from the peer's core to this one.
-    pub(super) fn line_timed(&mut self, memory: &impl Memory, nanoseconds: u32) {
+    pub(super) fn line_timed(
+        &mut self,
+        memory: &impl Memory,
+        nanoseconds: u32,
+        kernel_first: bool,
+    ) {
         // Without memory the next line is timed.
         if let Ok(choice) = self.choice.get_or_make(memory) {
-            choice.line_timed(nanoseconds);
+            choice.line_timed(nanoseconds, kernel_first);
         }
     }
 

@@ -87,7 +87,8 @@ impl<M: Memory + Clone> Engine<M> {
         let (nanoseconds, came) = clock(&mut || ring.look());
         if came {
             let nanoseconds = u32::try_from(nanoseconds).unwrap_or(u32::MAX);
-            peer.large.line_timed(self.buffers.memory(), nanoseconds);
+            let kernel_first = self.tuning.kernel_copies_first;
+            peer.large.line_timed(self.buffers.memory(), nanoseconds, kernel_first);
         }
     }
 

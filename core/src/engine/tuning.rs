@@ -2,6 +2,7 @@
 
 use crate::lmt::{RemoteTransfer, Transfer};
 use crate::rndv::Rendezvous;
+use crate::sync::has_fast_kernel_copies;
 use crate::wire::FASTBOX_LENGTH_MAX;
 
 /// Numbers that a user may tune.
@@ -18,6 +19,7 @@ pub struct Tuning {
     pub stream_max: usize,
     /// Longest message that goes in parcels while enough of them are here, in bytes. Messages
     /// longer than `eager_max` go in parcels only under [`Transfer::Auto`]. Zero disables parcels.
+    /// The default is 256 KiB, and 64 KiB where [`has_fast_kernel_copies`].
     pub parcel_max: usize,
     /// Private memory that one peer's unexpected messages may take, in bytes. Beyond it the peer
     /// keeps its messages until their receives are posted. Messages that it had handed over by then
@@ -29,6 +31,10 @@ pub struct Tuning {
     pub bypass: bool,
     /// The transfer of messages longer than `eager_max` on the node.
     pub transfer: Transfer,
+    /// Whether [`Transfer::Auto`] begins with one copy by the kernel between cores without a common
+    /// cache, instead of the copy ring, until both are measured. The default is
+    /// [`has_fast_kernel_copies`].
+    pub kernel_copies_first: bool,
     /// The way of messages longer than `stream_max` between nodes that are announced. A message
     /// that uses an RTR is always written.
     pub remote_transfer: RemoteTransfer,
@@ -43,10 +49,11 @@ impl Default for Tuning {
             fastbox_max: 2048,
             eager_max: 12 * 1024,
             stream_max: 16 * 1024,
-            parcel_max: 256 * 1024,
+            parcel_max: if has_fast_kernel_copies() { 64 * 1024 } else { 256 * 1024 },
             unexpected_max: 4 << 20,
             bypass: true,
             transfer: Transfer::Auto,
+            kernel_copies_first: has_fast_kernel_copies(),
             remote_transfer: RemoteTransfer::Auto,
             rendezvous: Rendezvous::default(),
         }

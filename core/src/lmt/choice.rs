@@ -25,6 +25,11 @@ const FAR: usize = 1;
 /// contains that of reading the clock.
 const NEAR_MOST: u32 = 120;
 
+/// The times beyond which cores have moved that were near, or were not. Between the cores of one
+/// Xeon a line takes about [`NEAR_MOST`]; without a distance they would seem to move all the time.
+const LEFT_NEAR: u32 = 160;
+const LEFT_FAR: u32 = 90;
+
 /// The candidate that uses no ring.
 const ONE_COPY: usize = 2;
 
@@ -83,6 +88,8 @@ struct LineTimes {
     last: [u32; TIMED],
     count: u8,
     is_near: bool,
+    /// Whether one copy is the candidate of this place if it is not near.
+    kernel_first: bool,
 }
 
 impl LineTimes {
@@ -98,7 +105,12 @@ impl LineTimes {
         self.last[0] = nanoseconds;
         self.count = (self.count + 1).min(TIMED as u8);
         if self.is_known() {
-            let near = self.last.iter().filter(|line| **line <= NEAR_MOST).count();
+            let most = match was_near {
+                None => NEAR_MOST,
+                Some(true) => LEFT_NEAR,
+                Some(false) => LEFT_FAR,
+            };
+            let near = self.last.iter().filter(|line| **line <= most).count();
             self.is_near = near > TIMED / 2;
         }
         was_near.is_some_and(|was_near| self.is_near != was_near)
@@ -106,6 +118,12 @@ impl LineTimes {
 
     /// Returns the candidate for this place.
     const fn candidate(&self) -> usize {
+        let is_kernels = self.kernel_first && self.is_known() && !self.is_near;
+        if is_kernels { ONE_COPY } else { self.ring() }
+    }
+
+    /// Returns the ring for this place.
+    const fn ring(&self) -> usize {
         if self.is_near { NEAR } else { FAR }
     }
 }
@@ -155,7 +173,7 @@ impl TransferChoice {
     /// take another transfer.
     pub(crate) fn ring(&self, length: usize) -> Transfer {
         let [cached, streamed, ..] = &self.classes[class_of(length)].rates;
-        let place = self.line.candidate();
+        let place = self.line.ring();
         let candidate = match cached.is_known() && streamed.is_known() {
             true if streamed.cost() < cached.cost() => FAR,
             true => NEAR,
@@ -169,8 +187,10 @@ impl TransferChoice {
         self.line.is_known()
     }
 
-    /// Notes the time that a line took from the peer's core to this one.
-    pub(crate) fn line_timed(&mut self, nanoseconds: u32) {
+    /// Notes the time that a line took from the peer's core to this one. `kernel_first`: one copy
+    /// is the candidate between cores that share no cache.
+    pub(crate) fn line_timed(&mut self, nanoseconds: u32, kernel_first: bool) {
+        self.line.kernel_first = kernel_first;
         if self.line.count(nanoseconds) {
             // Nothing that was measured before says anything about this place.
             self.classes = Default::default();

@@ -23,7 +23,7 @@ pub use cell::UnsafeCell;
 pub(crate) use once::read_once;
 pub use order::order;
 pub use ordering::Ordering;
-pub use processor::{has_avx, has_avx2, has_fast_strings};
+pub use processor::{has_avx, has_avx2, has_fast_kernel_copies, has_fast_strings};
 pub use spin::{finish_look, prefetch, prefetch_to_write, spin_hint};
 pub use step::{Step, reached};
 #[cfg(all(debug_assertions, not(strait_loom)))]

@@ -295,6 +295,7 @@ pub(crate) fn tuning_over(default: Tuning) -> Result<Tuning, EnvError> {
         unexpected_max: bytes(&UNEXPECTED_MAX)?.unwrap_or(default.unexpected_max),
         bypass: bypass.map_or(default.bypass, |name| name == "on"),
         transfer: transfer.unwrap_or(default.transfer),
+        kernel_copies_first: default.kernel_copies_first,
         remote_transfer: remote_transfer.unwrap_or(default.remote_transfer),
         rendezvous: rendezvous.unwrap_or(default.rendezvous),
     })

@@ -16,7 +16,7 @@ fn send(
 ) -> [u32; 3] {
     let mut counts = [0; 3];
     for _ in 0..messages {
-        choice.line_timed(line);
+        choice.line_timed(line, false);
         let (transfer, chosen) = choice.choose(LENGTH);
         let number = CANDIDATES.iter().position(|other| *other == transfer).unwrap();
         counts[number] += 1;
@@ -87,7 +87,7 @@ fn a_ring_that_is_slow_at_its_place_is_left_after_a_few_messages() {
     assert!(counts[0] <= 4 && counts[1] >= 10, "{counts:?}");
     // A trial that is not cheaper costs a few messages.
     let (mut choice, mut now) = (TransferChoice::default(), 0);
-    (0..TIMED).for_each(|_| choice.line_timed(SHARED));
+    (0..TIMED).for_each(|_| choice.line_timed(SHARED, false));
     let counts = send(&mut choice, &mut now, 100, (SHARED, [220_000, 600_000, 600_000]));
     assert!(counts[0] > 90, "{counts:?}");
 }
@@ -96,7 +96,7 @@ fn a_ring_that_is_slow_at_its_place_is_left_after_a_few_messages() {
 fn one_copy_is_found_by_the_third_measured_message_into_memory_that_was_never_touched() {
     for line in [SHARED, APART] {
         let (mut choice, mut now) = (TransferChoice::default(), 0);
-        (0..TIMED).for_each(|_| choice.line_timed(line));
+        (0..TIMED).for_each(|_| choice.line_timed(line, false));
         choice.first_pass = FIRST_PASS;
         let counts = send(&mut choice, &mut now, 5, (line, [450_000, 450_000, 210_000]));
         assert_eq!((counts[0].max(counts[1]), counts[2]), (2, 3), "{counts:?}");
@@ -164,10 +164,10 @@ fn the_place_of_the_cores_decides_until_costs_do() {
     };
     assert_eq!(first(&mut choice), CANDIDATES[FAR]);
     for _ in 0..TIMED {
-        choice.line_timed(SHARED);
+        choice.line_timed(SHARED, false);
     }
     assert_eq!(first(&mut choice), CANDIDATES[NEAR]);
-    choice.line_timed(10_000);
+    choice.line_timed(10_000, false);
     assert_eq!(first(&mut choice), CANDIDATES[NEAR], "one disturbed line says nothing");
 }
 
@@ -194,4 +194,27 @@ fn what_one_copy_costs_is_known_when_there_is_a_ring() {
         let counts = send(&mut choice, &mut now, 24, costs(one_copy));
         assert!(counts[expected] >= 18, "{counts:?}");
     }
+}
+
+#[test]
+fn one_copy_comes_first_far_where_the_kernel_copies_fast() {
+    let mut choice = TransferChoice::default();
+    let first = |choice: &mut TransferChoice| choice.choose(LENGTH).0;
+    (0..TIMED).for_each(|_| choice.line_timed(APART, true));
+    assert_eq!(first(&mut choice), Transfer::CmaShared);
+    assert_eq!(choice.ring(LENGTH), Transfer::CopyRingStreamed);
+    let mut choice = TransferChoice::default();
+    (0..TIMED).for_each(|_| choice.line_timed(SHARED, true));
+    assert_eq!(first(&mut choice), Transfer::CopyRing);
+}
+
+#[test]
+fn cores_whose_lines_are_at_the_limit_do_not_seem_to_move() {
+    let (mut choice, mut now) = (TransferChoice::default(), 0);
+    send(&mut choice, &mut now, 100, (NEAR_MOST + 10, [9000, 9000, 100]));
+    let lines = [NEAR_MOST - 20, NEAR_MOST + 30, NEAR_MOST - 10].repeat(20);
+    let counts =
+        lines.iter().map(|line| send(&mut choice, &mut now, 1, (*line, [9000, 9000, 100])));
+    let of_one_copy: u32 = counts.map(|counts| counts[ONE_COPY]).sum();
+    assert!(of_one_copy > 50, "what was measured still counts: {of_one_copy}");
 }

@@ -112,6 +112,7 @@ fn thresholds() -> Vec<Fact> {
             unexpected_max,
             bypass,
             transfer,
+            kernel_copies_first,
             remote_transfer,
             rendezvous,
         }) => {
@@ -140,6 +141,11 @@ fn thresholds() -> Vec<Fact> {
                 fact("bypass", if bypass { "on" } else { "off" }.into(), "of posted receives"),
                 fact("transfer", transfer.name().into(), "transfer of longer messages on a node"),
                 fact(
+                    "kernel_copies_first",
+                    if kernel_copies_first { "yes" } else { "no" }.into(),
+                    "whether auto begins with them between cores without a common cache",
+                ),
+                fact(
                     "remote_transfer",
                     remote_transfer.name().into(),
                     "way of announced messages between nodes",
@@ -155,6 +161,7 @@ fn thresholds() -> Vec<Fact> {
             "unexpected_max",
             "bypass",
             "transfer",
+            "kernel_copies_first",
             "remote_transfer",
             "rendezvous",
         ]
