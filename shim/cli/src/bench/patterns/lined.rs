@@ -162,7 +162,8 @@ mod tests {
         let cores = |before, after| LinedBatch { value: 1.0, line: [before, after] }.cores();
         assert_eq!(cores(45.0, 52.0), Some(Cores::Near));
         assert_eq!(cores(160.0, 200.0), Some(Cores::Far));
-        for (before, after) in [(45.0, 160.0), (160.0, 45.0), (100.0, 100.0), (150.0, 400.0)] {
+        assert_eq!(cores(66.0, 101.0), Some(Cores::Far));
+        for (before, after) in [(45.0, 160.0), (160.0, 45.0), (150.0, 400.0)] {
             assert_eq!(cores(before, after), None, "{before} {after}");
         }
     }
