@@ -13,22 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "side.h"
+
 enum { SLOTS = 12, STEPS = 4000, TAGS = 3, LONGEST = 700000, MESSAGES = 10, PATIENCE = 1000000 };
-
-#define CHECK(what)                                                           \
-    do {                                                                      \
-        if (!(what)) {                                                        \
-            fprintf(stderr, "line %d: %s does not hold\n", __LINE__, #what);  \
-            exit(3);                                                          \
-        }                                                                     \
-    } while (0)
-
-struct side {
-    struct fid_ep *ep;
-    struct fid_cq *cq;
-    struct fid_av *av;
-    fi_addr_t peer;
-};
 
 /* A receive or a send, with its buffer. */
 struct slot {
@@ -73,14 +60,6 @@ static struct side open_side(struct fid_domain *domain, struct fi_info *info)
     CHECK(fi_ep_bind(side.ep, &side.av->fid, 0) == 0);
     CHECK(fi_enable(side.ep) == 0);
     return side;
-}
-
-static void introduce(struct side *side, struct side *peer)
-{
-    char name[64];
-    size_t length = sizeof name;
-    CHECK(fi_getname(&peer->ep->fid, name, &length) == 0);
-    CHECK(fi_av_insert(side->av, name, 1, &side->peer, 0, NULL) == 1);
 }
 
 /* Waits for the entry of `context` at one side. The other side makes no progress. */

@@ -16,23 +16,9 @@
 #include <string.h>
 #include <sys/uio.h>
 
+#include "side.h"
+
 enum { LENGTHS = 10, LONGEST = 300000, SOON = 200, MANY = 6, SHORT = 100 };
-
-#define CHECK(what)                                                           \
-    do {                                                                      \
-        if (!(what)) {                                                        \
-            fprintf(stderr, "line %d: %s does not hold\n", __LINE__, #what);  \
-            exit(3);                                                          \
-        }                                                                     \
-    } while (0)
-
-struct side {
-    struct fid_ep *ep;
-    struct fid_cq *cq;
-    struct fid_av *av;
-    struct fid_cntr *cntr;
-    fi_addr_t peer;
-};
 
 static const size_t lengths[LENGTHS] = {0, 1, 8, 48, 100, 1024, 5000, 12000, 20000, LONGEST};
 static unsigned char out[LENGTHS][LONGEST], in[LONGEST];
@@ -53,14 +39,6 @@ static struct side open_side(struct fid_domain *domain, struct fi_info *info)
     CHECK(fi_ep_bind(side.ep, &side.cntr->fid, FI_SEND | FI_RECV | FI_READ | FI_WRITE) == 0);
     CHECK(fi_enable(side.ep) == 0);
     return side;
-}
-
-static void introduce(struct side *side, struct side *peer)
-{
-    char name[64];
-    size_t length = sizeof name;
-    CHECK(fi_getname(&peer->ep->fid, name, &length) == 0);
-    CHECK(fi_av_insert(side->av, name, 1, &side->peer, 0, NULL) == 1);
 }
 
 /* Makes progress at both sides for a while, and leaves all entries in their queues. */
