@@ -144,6 +144,10 @@ pub(crate) const fn request_handle(slot: u32) -> Handle {
     slot as Handle + 1
 }
 
+/// Prepares the handle of a slot, before the program gets it for the first time. A number needs
+/// nothing.
+pub(crate) const fn prepare_handle(_slot: u32) {}
+
 /// Returns the slot of a handle, if the request is ours.
 #[inline(always)]
 pub(crate) const fn request_slot(handle: Handle) -> Option<u32> {

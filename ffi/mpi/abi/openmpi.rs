@@ -8,7 +8,7 @@ use core::ffi::{CStr, c_int, c_void};
 use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::Relaxed;
 
-pub(crate) use super::pointers::{REQUESTS, request_handle, request_slot, reserve};
+pub(crate) use super::pointers::{REQUESTS, prepare_handle, request_handle, request_slot, reserve};
 
 #[path = "openmpi_windows.rs"]
 pub(crate) mod windows;

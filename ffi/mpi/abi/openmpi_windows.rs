@@ -56,4 +56,5 @@ pub(crate) const ERR_RMA_ATTACH: c_int = 69;
 pub(crate) const ERR_RMA_FLAVOR: c_int = 70;
 
 /// Whether these MPIs refuse `MPI_Win_free` in an epoch, which the standard forbids.
+/// `ffi/mpi/tests/free_in_epoch.c` asks them.
 pub(crate) const REFUSES_FREE_IN_EPOCH: bool = false;

@@ -29,19 +29,23 @@ pub(crate) fn reserve() -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Returns the handle of the request in a slot.
-#[inline(always)]
-pub(crate) fn request_handle(slot: u32) -> Handle {
-    let handle = BASE.load(Relaxed) + slot as usize * STRIDE;
+/// Prepares the handle of a slot, before the program gets it for the first time.
+pub(crate) fn prepare_handle(slot: u32) {
     if let Some(offset) = FORTRAN_INDEX {
         // SAFETY: the slot is below `REQUESTS`, so the object is in the reserved range, which is
-        // writable. Only this module writes it, and always the same value.
+        // writable. Only this function writes it, and always the same value.
         unsafe {
-            let index = core::ptr::with_exposed_provenance_mut::<c_int>(handle + offset);
+            let place = request_handle(slot) + offset;
+            let index = core::ptr::with_exposed_provenance_mut::<c_int>(place);
             index.write(FORTRAN_BASE + slot as c_int);
         }
     }
-    handle
+}
+
+/// Returns the handle of the request in a slot.
+#[inline(always)]
+pub(crate) fn request_handle(slot: u32) -> Handle {
+    BASE.load(Relaxed) + slot as usize * STRIDE
 }
 
 /// Returns the slot of a handle, if the request is ours.
@@ -49,4 +53,27 @@ pub(crate) fn request_handle(slot: u32) -> Handle {
 pub(crate) fn request_slot(handle: Handle) -> Option<u32> {
     let offset = handle.wrapping_sub(BASE.load(Relaxed));
     (offset < STRIDE * REQUESTS as usize).then_some((offset / STRIDE) as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prepared_handle_has_its_number_for_fortran() {
+        reserve().unwrap();
+        for slot in [0, 1, 77, REQUESTS - 1] {
+            prepare_handle(slot);
+            let handle = request_handle(slot);
+            assert_eq!(request_slot(handle), Some(slot));
+            if let Some(offset) = FORTRAN_INDEX {
+                // SAFETY: the handle is in the reserved range, which can be read.
+                let index =
+                    unsafe { core::ptr::with_exposed_provenance::<c_int>(handle + offset).read() };
+                assert_eq!(index, FORTRAN_BASE + slot as c_int);
+            }
+        }
+        assert_eq!(request_slot(request_handle(0) - 1), None);
+        assert_eq!(request_slot(request_handle(0) + STRIDE * REQUESTS as usize), None);
+    }
 }

@@ -5,7 +5,7 @@
 
 use core::ffi::{CStr, c_int, c_void};
 
-pub(crate) use super::pointers::{REQUESTS, request_handle, request_slot, reserve};
+pub(crate) use super::pointers::{REQUESTS, prepare_handle, request_handle, request_slot, reserve};
 
 #[path = "standard_windows.rs"]
 pub(crate) mod windows;

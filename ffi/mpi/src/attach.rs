@@ -6,6 +6,7 @@
 //! - A function that the host lacks is not found in our library either: a program may ask.
 
 use core::ffi::{CStr, c_void};
+use core::ops::Range;
 use std::sync::OnceLock;
 
 use super::bypass;
@@ -114,7 +115,6 @@ fn own_library() -> *mut c_void {
 }
 
 fn is_ours(address: *mut c_void) -> bool {
-    static BASE: OnceLock<Option<usize>> = OnceLock::new();
-    let own = BASE.get_or_init(|| objects::base_of(attach as *const c_void));
-    objects::base_of(address) == *own
+    static OWN: OnceLock<Range<usize>> = OnceLock::new();
+    OWN.get_or_init(|| objects::image_of(attach as *const c_void)).contains(&address.addr())
 }

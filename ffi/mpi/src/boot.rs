@@ -10,6 +10,7 @@ use super::comms::{Comm, CommTable};
 use super::explain::explain;
 use super::host::{self, HandlePtr, Ints, Pointer};
 use super::join::join;
+use super::requests::{DONE, FROM_NONE};
 use super::state::{self, Front};
 use super::{bypass, libraries, names, shutdown, windows};
 use crate::abi::{self, Handle};
@@ -57,6 +58,7 @@ fn start() {
         explain(|| format!("all messages are the host's: {why}"));
         return;
     }
+    [DONE, FROM_NONE].into_iter().for_each(abi::prepare_handle);
     let Some((private, rank, ranks)) = private_comm() else { return };
     match join(private, rank, ranks) {
         Ok(world) => {

@@ -28,6 +28,7 @@ impl MessageTable {
         let slot = free.unwrap_or(messages.len());
         if free.is_none() {
             messages.push(None);
+            abi::prepare_handle(slot as u32);
         }
         messages[slot] = Some(message);
         abi::request_handle(slot as u32)

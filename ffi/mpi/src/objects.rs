@@ -1,6 +1,8 @@
 //! The loaded objects of the process, as the dynamic linker describes them (`elf(5)`).
 
+use core::cell::Cell;
 use core::ffi::{CStr, c_char, c_int, c_void};
+use core::ops::Range;
 
 /// An entry of the dynamic section.
 #[derive(Clone, Copy)]
@@ -38,6 +40,10 @@ const FUNCTIONS: [u32; 2] = [1025, 1026];
 pub(crate) struct LoadedObject {
     pub(crate) file: String,
     base: usize,
+    /// The addresses from the first to the last segment that is loaded.
+    image: Range<usize>,
+    /// Start and end of the pages that were made writable last.
+    writable: Cell<(usize, usize)>,
     strings: *const c_char,
     symbols: *mut libc::Elf64_Sym,
     relocations: [(*const Relocation, usize); 2],
@@ -81,6 +87,8 @@ impl LoadedObject {
         let mut object = Self {
             file,
             base,
+            image: image(base, headers),
+            writable: Cell::default(),
             strings: core::ptr::null(),
             symbols: core::ptr::null_mut(),
             relocations: [(core::ptr::null(), 0); 2],
@@ -105,9 +113,9 @@ impl LoadedObject {
         (!object.strings.is_null() && !object.symbols.is_null()).then_some(object)
     }
 
-    /// Returns whether an address is in this object's image, as the dynamic linker says.
+    /// Returns whether an address is in this object's image.
     pub(crate) fn has(&self, address: *const c_void) -> bool {
-        base_of(address) == Some(self.base)
+        self.image.contains(&address.addr())
     }
 
     fn name(&self, symbol: &libc::Elf64_Sym) -> &CStr {
@@ -131,7 +139,7 @@ impl LoadedObject {
                 if !new.is_null() {
                     let slot = at(self.base.wrapping_add(entry.offset));
                     // SAFETY: the slot is the object's, which the linker fills with an address.
-                    unsafe { write::<*mut c_void>(slot, new) };
+                    unsafe { self.write::<*mut c_void>(slot, new) };
                 }
             }
         }
@@ -151,7 +159,7 @@ impl LoadedObject {
             change(self.name(&symbol), &mut symbol, self.base);
             if before != (symbol.st_value, symbol.st_info) {
                 // SAFETY: as above.
-                unsafe { write(place, symbol) };
+                unsafe { self.write(place, symbol) };
             }
         }
     }
@@ -179,36 +187,65 @@ impl LoadedObject {
             symbol + 1
         }
     }
+
+    /// Writes to pages that may be protected against writes.
+    ///
+    /// # Safety
+    ///
+    /// The place is of this type and in this object, and nothing else accesses it.
+    unsafe fn write<T>(&self, place: *mut T, value: T) {
+        const PAGE: usize = 4096;
+        let start = place.addr() & !(PAGE - 1);
+        let end = (place.addr() + size_of::<T>()).next_multiple_of(PAGE);
+        let page = place.with_addr(start).cast();
+        let (first, last) = self.writable.get();
+        // SAFETY: the pages are mapped, and stay readable. A write that the kernel refuses to allow
+        // is not tried.
+        unsafe {
+            if first <= start && end <= last
+                || libc::mprotect(page, end - start, libc::PROT_READ | libc::PROT_WRITE) == 0
+            {
+                self.writable.set((start, end));
+                place.write(value);
+            }
+        }
+    }
 }
 
 fn at<T>(address: usize) -> *mut T {
     core::ptr::with_exposed_provenance_mut(address)
 }
 
-/// Returns the address at which the object lies that an address is in.
-pub(crate) fn base_of(address: *const c_void) -> Option<usize> {
-    // SAFETY: all-zero bytes are a value of the structure.
-    let mut found: libc::Dl_info = unsafe { core::mem::zeroed() };
-    // SAFETY: the result has a place.
-    let known = unsafe { libc::dladdr(address, &raw mut found) } != 0;
-    known.then(|| found.dli_fbase.addr())
+/// Returns the addresses of the image of the object that an address is in. `dladdr` would look
+/// through all symbols of the object each time.
+pub(crate) fn image_of(address: *const c_void) -> Range<usize> {
+    let mut image = 0..0;
+    for_each(|object| {
+        if object.has(address) {
+            image = object.image.clone();
+        }
+    });
+    image
 }
 
-/// Writes to a page that may be protected against writes.
-///
-/// # Safety
-///
-/// The place is of this type, and nothing else accesses it.
-unsafe fn write<T>(place: *mut T, value: T) {
-    const PAGE: usize = 4096;
-    let start = place.addr() & !(PAGE - 1);
-    let end = (place.addr() + size_of::<T>()).next_multiple_of(PAGE);
-    let page = place.with_addr(start).cast();
-    // SAFETY: the pages are mapped, and stay readable. A write that the kernel refuses to allow is
-    // not tried.
-    unsafe {
-        if libc::mprotect(page, end - start, libc::PROT_READ | libc::PROT_WRITE) == 0 {
-            place.write(value);
-        }
+/// Returns the addresses of an object that is loaded at `base`.
+fn image(base: usize, headers: &[libc::Elf64_Phdr]) -> Range<usize> {
+    let loads = || headers.iter().filter(|header| header.p_type == libc::PT_LOAD);
+    let start = loads().map(|header| header.p_vaddr).min().unwrap_or(0);
+    let end = loads().map(|header| header.p_vaddr.saturating_add(header.p_memsz)).max();
+    base.wrapping_add(start as usize)..base.wrapping_add(end.unwrap_or(0) as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_function_is_in_the_image_of_its_object() {
+        let (own, other) = (image_of as *const c_void, libc::getpid as *const c_void);
+        let image = image_of(own);
+        assert!(image.contains(&own.addr()) && !image.contains(&other.addr()));
+        assert!(image_of(other).contains(&other.addr()));
+        assert_eq!(image_of(core::ptr::null()), 0..0, "no object is at address 0");
     }
 }

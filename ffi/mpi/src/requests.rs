@@ -101,7 +101,9 @@ impl RequestTable {
             None if entries.len() as u32 + FIRST >= abi::REQUESTS => return None,
             None => {
                 entries.push(RequestEntry::Free);
-                entries.len() as u32 - 1 + FIRST
+                let slot = entries.len() as u32 - 1 + FIRST;
+                abi::prepare_handle(slot);
+                slot
             }
         };
         if !matches!(entry, RequestEntry::Persistent(_)) {

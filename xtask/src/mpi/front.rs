@@ -1,5 +1,6 @@
 //! Runs programs of each MPI through the front: `strait mpi`.
 
+mod alone;
 mod debian;
 mod fortran;
 mod loading;
@@ -58,7 +59,7 @@ pub(super) struct Host {
 type Part = (&'static str, fn(&Shell) -> Result<(), Stop>);
 
 /// All parts, in the order in which they run.
-const PARTS: [Part; 14] = [
+const PARTS: [Part; 15] = [
     ("mpich", |shell| mpich(shell).and_then(|host| programs(shell, &host, "mpich"))),
     ("standard", |shell| standard(shell).and_then(|host| programs(shell, &host, "standard"))),
     ("openmpi", |shell| open_mpi(shell).and_then(|host| programs(shell, &host, "openmpi"))),
@@ -68,6 +69,7 @@ const PARTS: [Part; 14] = [
         debian::open_mpi(shell).and_then(|host| programs(shell, &host, "openmpi"))
     }),
     ("constants", all_constants),
+    ("free-in-epoch", alone::free_in_epoch),
     ("death", |shell| mpich(shell).and_then(|host| death(shell, &host))),
     ("window-deaths", window_deaths),
     ("nodes", nodes::run),

@@ -10,14 +10,6 @@ use super::super::request_view::RequestView;
 use super::super::state::Front;
 use crate::abi;
 
-/// The requests that an array has.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Owners {
-    Ours,
-    Hosts,
-    Both,
-}
-
 /// Array of requests of the program.
 #[derive(Clone, Copy)]
 pub(super) struct RequestArray {
@@ -57,21 +49,10 @@ impl RequestArray {
         Wait { over, ..wait_for_one_of(call, open.into_iter()) }
     }
 
-    pub(super) fn owners(self) -> Owners {
-        let (mut ours, mut hosts) = (false, false);
-        for (_, place) in self.places() {
-            // SAFETY: the program passes an array of that many requests.
-            let handle = unsafe { *place };
-            if abi::request_slot(handle).is_some() {
-                ours = true;
-            } else if handle != abi::request_null() {
-                hosts = true;
-            }
-        }
-        match (ours, hosts) {
-            (true, true) => Owners::Both,
-            (true, false) => Owners::Ours,
-            (false, _) => Owners::Hosts,
-        }
+    /// Returns whether no request of the array is ours. Stops at the first that is.
+    #[inline]
+    pub(super) fn is_hosts(self) -> bool {
+        // SAFETY: the program passes an array of that many requests.
+        !self.places().any(|(_, place)| abi::request_slot(unsafe { *place }).is_some())
     }
 }

@@ -10,7 +10,7 @@ use super::super::request_view::RequestView;
 use super::super::requests::DONE;
 use super::super::state::{self, Front};
 use super::any_short::{ShortLook, end_any_short, tests_in_vain};
-use super::array::{Owners, RequestArray};
+use super::array::RequestArray;
 use super::{
     EndedRequest, count_host_end, end, end_done, end_soon, status_at, turn_host, turn_ours,
     wait_for, wait_for_other, write_empty,
@@ -133,7 +133,7 @@ impl Drop for ArrayWait {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn MPI_Waitall(n: c_int, requests: HandlePtr, statuses: Pointer) -> c_int {
     let array = RequestArray::new(n, requests);
-    if array.owners() == Owners::Hosts && !needs_progress() {
+    if array.is_hosts() && !needs_progress() {
         (0..array.count).for_each(|_| count_host_end());
         // SAFETY: the program guarantees the contract of the function in the standard.
         return unsafe { host::Waitall(n, requests, statuses) };
@@ -236,7 +236,7 @@ unsafe extern "C" fn MPI_Testall(
             flag.write(0);
             return 0;
         }
-        if array.owners() == Owners::Hosts {
+        if array.is_hosts() {
             turn_ours();
             return host::Testall(n, requests, flag, statuses);
         }
@@ -292,7 +292,7 @@ unsafe extern "C" fn MPI_Waitany(
     let array = RequestArray::new(n, requests);
     // SAFETY: the program guarantees the contract of the function in the standard.
     unsafe {
-        if array.owners() == Owners::Hosts && !needs_progress() {
+        if array.is_hosts() && !needs_progress() {
             count_host_end();
             return host::Waitany(n, requests, index, status);
         }
@@ -348,7 +348,7 @@ unsafe fn test_any(array: RequestArray, index: Ints, flag: Ints, status: Pointer
             flag.write(has_ended);
             return 0;
         }
-        if array.owners() == Owners::Hosts {
+        if array.is_hosts() {
             turn_ours();
             let (n, requests) = (array.count as c_int, array.place(0));
             return host::Testany(n, requests, index, flag, status);
@@ -417,7 +417,7 @@ unsafe extern "C" fn MPI_Waitsome(
     let array = RequestArray::new(n, requests);
     // SAFETY: the program guarantees the contract of the function in the standard.
     unsafe {
-        if array.owners() == Owners::Hosts && !needs_progress() {
+        if array.is_hosts() && !needs_progress() {
             return host::Waitsome(n, requests, done, indices, statuses);
         }
         // What has arrived ends in one call.
@@ -454,7 +454,7 @@ unsafe extern "C" fn MPI_Testsome(
             done.write(0);
             return 0;
         }
-        if array.owners() == Owners::Hosts {
+        if array.is_hosts() {
             turn_ours();
             return host::Testsome(n, requests, done, indices, statuses);
         }

@@ -1,6 +1,9 @@
 //! What `strait mpi` reads and writes of ELF files of 64 bits (`elf(5)`).
 
 use core::ops::Range;
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
 
 /// Type of a segment that is loaded, of the dynamic section, and of the interpreter's name.
 const LOAD: u32 = 1;
@@ -11,9 +14,16 @@ const INTERPRETER: u32 = 3;
 pub(super) const END: u64 = 0;
 pub(super) const NEEDED: u64 = 1;
 pub(super) const STRING_TABLE: u64 = 5;
+const STRING_BYTES: u64 = 10;
 pub(super) const SONAME: u64 = 14;
 pub(super) const RPATH: u64 = 15;
 pub(super) const RUNPATH: u64 = 29;
+
+/// How the files begin.
+const MAGIC: &[u8] = b"\x7fELF\x02\x01";
+
+/// Bytes that hold the headers of all but strange files.
+const HEADERS: usize = 4096;
 
 /// A file in memory.
 #[derive(Debug)]
@@ -30,9 +40,34 @@ struct ElfSegment {
 }
 
 impl Elf {
+    /// Reads what tells how a file is linked: the headers, the dynamic section and its names. The
+    /// rest is zero. A program may have hundreds of megabytes, for which every start would wait.
+    pub(super) fn of_links(path: &Path) -> Option<Self> {
+        let file = File::open(path).ok()?;
+        let mut magic = [0; MAGIC.len()];
+        file.read_exact_at(&mut magic, 0).ok().filter(|()| magic == MAGIC)?;
+        // The system gives a page of zeros when it is written, so the rest costs nothing.
+        let mut bytes = vec![0; usize::try_from(file.metadata().ok()?.len()).ok()?];
+        let headers = bytes.len().min(HEADERS);
+        file.read_exact_at(&mut bytes[..headers], 0).ok()?;
+        let mut elf = Self::parse(bytes)?;
+        let dynamic = elf.segments.iter().find(|segment| segment.kind == DYNAMIC);
+        let Some(dynamic) = dynamic.map(|dynamic| dynamic.file.clone()) else { return Some(elf) };
+        elf.read(&file, dynamic)?;
+        let start = elf.place(elf.value(STRING_TABLE)?)?;
+        let length = usize::try_from(elf.value(STRING_BYTES)?).ok()?;
+        elf.read(&file, start..start.checked_add(length)?)?;
+        Some(elf)
+    }
+
+    fn read(&mut self, file: &File, range: Range<usize>) -> Option<()> {
+        let at = range.start as u64;
+        file.read_exact_at(self.bytes.get_mut(range)?, at).ok()
+    }
+
     /// Reads the headers. Returns `None` for a file that is no such file.
     pub(super) fn parse(bytes: Vec<u8>) -> Option<Self> {
-        if !bytes.starts_with(b"\x7fELF\x02\x01") {
+        if !bytes.starts_with(MAGIC) {
             return None;
         }
         let headers = usize::try_from(number(&bytes, 32, 8)?).ok()?;
@@ -110,4 +145,25 @@ impl Elf {
 fn number(bytes: &[u8], at: usize, length: usize) -> Option<u64> {
     let found = bytes.get(at..at.checked_add(length)?)?;
     Some(found.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_links_of_a_file_are_those_of_the_whole_file() {
+        let program = Path::new("/proc/self/exe");
+        let whole = Elf::parse(std::fs::read(program).unwrap()).unwrap();
+        let links = Elf::of_links(program).unwrap();
+        assert_eq!(links.names(NEEDED), whole.names(NEEDED));
+        assert!(links.names(NEEDED).iter().any(|name| name.starts_with("libc.so")));
+        assert_eq!(links.has_interpreter(), whole.has_interpreter());
+    }
+
+    #[test]
+    fn a_file_that_is_no_program_has_no_links() {
+        assert!(Elf::of_links(Path::new("/proc/self/status")).is_none());
+        assert!(Elf::of_links(Path::new("/dev/null")).is_none());
+    }
 }

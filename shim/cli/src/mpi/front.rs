@@ -5,8 +5,10 @@
 //! section alone, so no linker is needed.
 
 use core::error::Error;
+use std::env;
+use std::fs::{self, Metadata};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::{env, fs};
 
 use super::elf::{Elf, NEEDED, RPATH, RUNPATH, SONAME, STRING_TABLE};
 use super::host::Host;
@@ -23,15 +25,17 @@ const PATH_ROOM: usize = 4096;
 
 /// Returns the path of the front for a host, which the first call makes.
 pub(super) fn prepare(host: &Host, library: &Path) -> Result<PathBuf, Box<dyn Error>> {
-    let original =
-        fs::read(library).map_err(|error| format!("cannot read {}: {error}", library.display()))?;
-    let made = fill(original, &host.soname, &host.path)
-        .ok_or_else(|| format!("{} is not a library of `strait mpi`", library.display()))?;
-    let folder = cache()?.join(format!("{:016x}", digest(&made)));
+    let unreadable = |error| format!("cannot read {}: {error}", library.display());
+    let found = fs::metadata(library).map_err(unreadable)?;
+    let folder = cache()?.join(format!("{:016x}", key(host, &found)));
     let front = folder.join(&host.soname);
-    if fs::metadata(&front).is_ok_and(|found| found.len() == made.len() as u64) {
+    // The copy has the length of the original.
+    if fs::metadata(&front).is_ok_and(|made| made.len() == found.len()) {
         return Ok(front);
     }
+    let original = fs::read(library).map_err(unreadable)?;
+    let made = fill(original, &host.soname, &host.path)
+        .ok_or_else(|| format!("{} is not a library of `strait mpi`", library.display()))?;
     let failed = |error| format!("cannot write {}: {error}", front.display());
     fs::create_dir_all(&folder).map_err(failed)?;
     // Another process may make the same file now: each puts a whole one in its place.
@@ -71,8 +75,17 @@ fn cache() -> Result<PathBuf, Box<dyn Error>> {
     Ok(base.join("strait/mpi"))
 }
 
-/// Returns a number that differs between different files. It takes eight bytes at a time, since
-/// every start of a program waits for it. The rotation brings each bit to all others.
+/// Returns the number of the front for a host that is made of our library with these data. Every
+/// change of the library changes them, so that its bytes need not be read: every start of a program
+/// would wait for that.
+fn key(host: &Host, library: &Metadata) -> u64 {
+    let place = [library.dev(), library.ino(), library.len()];
+    let times = [library.mtime(), library.mtime_nsec(), library.ctime(), library.ctime_nsec()];
+    digest(format!("{place:?} {times:?} {} {}", host.soname, host.path.display()).as_bytes())
+}
+
+/// Returns a number that differs between different texts. The rotation brings each bit to all
+/// others.
 fn digest(bytes: &[u8]) -> u64 {
     let step = |hash: u64, word: u64| (hash.rotate_left(5) ^ word).wrapping_mul(FACTOR);
     let (words, rest) = bytes.as_chunks::<8>();
@@ -85,6 +98,7 @@ const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
 #[cfg(test)]
 mod tests {
+    use super::super::host::Interface;
     use super::*;
 
     #[test]
@@ -102,5 +116,23 @@ mod tests {
             }
         }
         assert_eq!(digest(&file), whole);
+    }
+
+    #[test]
+    fn another_library_or_host_has_another_front() {
+        let host = |path: &str| Host {
+            path: path.into(),
+            soname: "libmpi.so.12".to_owned(),
+            interface: Interface::Mpich,
+        };
+        let file = env::temp_dir().join(format!("strait-front-{}", std::process::id()));
+        let key_of = |path: &str| key(&host(path), &fs::metadata(&file).unwrap());
+        fs::write(&file, "one").unwrap();
+        let one = key_of("/a");
+        assert_eq!(key_of("/a"), one);
+        assert_ne!(key_of("/b"), one);
+        fs::write(&file, "other").unwrap();
+        assert_ne!(key_of("/a"), one);
+        fs::remove_file(&file).unwrap();
     }
 }

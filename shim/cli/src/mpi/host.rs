@@ -54,8 +54,7 @@ impl Host {
     pub(super) fn of_library(path: &Path) -> Result<Self, Box<dyn Error>> {
         let path = fs::canonicalize(path)
             .map_err(|error| format!("no MPI library in {}: {error}", path.display()))?;
-        let elf = fs::read(&path).ok().and_then(Elf::parse);
-        let soname = elf.and_then(|elf| elf.names(SONAME).pop());
+        let soname = Elf::of_links(&path).and_then(|elf| elf.names(SONAME).pop());
         let soname = soname.ok_or_else(|| format!("{} is no library", path.display()))?;
         let interface = Interface::of(&soname).ok_or_else(|| {
             format!(
@@ -106,7 +105,7 @@ pub(super) fn find(word: &str) -> Option<PathBuf> {
 fn linked(program: &Path) -> Result<Option<PathBuf>, Box<dyn Error>> {
     use std::os::unix::fs::PermissionsExt as _;
 
-    let Some(elf) = fs::read(program).ok().and_then(Elf::parse) else { return Ok(None) };
+    let Some(elf) = Elf::of_links(program) else { return Ok(None) };
     if !elf.has_interpreter() {
         return Ok(None);
     }
