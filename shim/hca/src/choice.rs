@@ -17,6 +17,55 @@ pub enum DeviceChoice {
     Verbs(Vec<Rail>),
 }
 
+/// The kind of a device. Devices connect to those of their kind.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum DeviceKind {
+    /// No device.
+    None,
+    /// The software HCA.
+    Soft,
+    /// A device of libibverbs.
+    Verbs,
+}
+
+impl DeviceKind {
+    const ALL: [Self; 3] = [Self::None, Self::Soft, Self::Verbs];
+
+    /// Returns the name of the kind.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => NONE,
+            Self::Soft => "soft",
+            Self::Verbs => VERBS,
+        }
+    }
+
+    /// Returns the kind with this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+}
+
+impl fmt::Display for DeviceKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl DeviceChoice {
+    /// Returns the kind of the device.
+    #[must_use]
+    pub const fn kind(&self) -> DeviceKind {
+        match self {
+            Self::None => DeviceKind::None,
+            Self::Soft(_) => DeviceKind::Soft,
+            Self::Verbs(_) => DeviceKind::Verbs,
+        }
+    }
+}
+
 /// A port of an RDMA device.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Rail {

@@ -51,5 +51,5 @@ pub mod soft;
 #[cfg(feature = "verbs")]
 pub mod verbs;
 
-pub use choice::{DeviceChoice, NoChoice, Rail};
+pub use choice::{DeviceChoice, DeviceKind, NoChoice, Rail};
 pub use device::{Demand, Device, NoDevice};

@@ -12,6 +12,7 @@ mod address_book;
 mod am_handlers;
 mod calls;
 mod config;
+mod device_kinds;
 pub(crate) mod handshake;
 pub(crate) mod job;
 mod lanes;

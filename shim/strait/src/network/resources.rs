@@ -1,6 +1,5 @@
 //! The resources of a job's network: the kind of its devices, and the device of each rank.
 
-use std::collections::HashSet;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -13,10 +12,11 @@ use strait_hca::soft::{Fabric, SoftHca, SoftMode};
 use strait_hca::{Demand, Device, DeviceChoice, Rail};
 use strait_platform::boot::{self, KeyValueStore};
 use strait_platform::segment::Heap;
-use strait_platform::{Nodes, Rank, topology};
+use strait_platform::{Nodes, Rank};
 
 use super::Network;
 use super::config::{peers, stride};
+use super::device_kinds;
 use super::mailboxes::mailboxes;
 use super::memory_events::MemoryEvents;
 use crate::{NetworkError, SystemMemory, env};
@@ -95,11 +95,7 @@ impl NetworkResources {
         nodes: &Nodes,
         is_dead: impl Fn(Rank) -> bool,
     ) -> Result<Option<Self>, NetworkError> {
-        let choice = match choice {
-            Some(choice) => choice,
-            None if hosts(store, rank, nodes)? == 1 => DeviceChoice::Soft(SoftMode::default()),
-            None => DeviceChoice::Verbs(Vec::new()),
-        };
+        let choice = device_kinds::agree(choice, store, rank, nodes)?;
         let make = || Fabric::create(nodes.ranks()).map_err(io::Error::other);
         let fabric = || {
             boot::share(store, "fabric", (rank, nodes.ranks()), is_dead, make)
@@ -192,19 +188,4 @@ fn demand(peers: u32, ranks: u32, config: &LinkConfig) -> Demand {
     let connections = peers + WINDOWS * ranks + mailboxes(ranks);
     let receives = peers + WINDOWS * ranks * OPERAND_BUFFERS as u32;
     Demand { connections, receives, memory: each }
-}
-
-/// Returns the number of hosts of the job's nodes. Every rank calls it.
-fn hosts(store: &mut dyn KeyValueStore, rank: Rank, nodes: &Nodes) -> Result<usize, NetworkError> {
-    let key = |node| format!("strait-node-{node}");
-    let mine = nodes.node_of(rank).unwrap_or(0);
-    if nodes.leader(mine) == Some(rank) {
-        store.put(&key(mine), topology::host().as_bytes()).map_err(NetworkError::Store)?;
-    }
-    store.fence().map_err(NetworkError::Store)?;
-    let host = |node| {
-        let found = store.get(&key(node)).map_err(NetworkError::Store)?;
-        found.ok_or(NetworkError::Address { peer: nodes.leader(node).unwrap_or(0) })
-    };
-    Ok((0..nodes.count()).map(host).collect::<Result<HashSet<_>, _>>()?.len())
 }
