@@ -45,6 +45,7 @@
 //! ```
 
 mod choice;
+mod composite;
 pub mod cq;
 mod device;
 pub mod soft;
@@ -52,4 +53,5 @@ pub mod soft;
 pub mod verbs;
 
 pub use choice::{DeviceChoice, DeviceKind, NoChoice, Rail};
+pub use composite::Composite;
 pub use device::{Demand, Device, NoDevice};

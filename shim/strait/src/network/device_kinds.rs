@@ -1,7 +1,7 @@
 //! The kinds of the devices of a job's ranks, which must fit before anything relies on them.
 //!
 //! Each rank publishes its setting and its host. Rank 0 compares them and publishes the verdict,
-//! so that each rank asks the store for one value. A job whose devices do not fit ends here, on
+//! so that each rank asks the store for one value. A job with devices that do not fit ends here, on
 //! every rank, with the same error: later, one rank would wait for another with no end.
 
 use strait_hca::soft::SoftMode;
@@ -9,7 +9,8 @@ use strait_hca::{DeviceChoice, DeviceKind};
 use strait_platform::boot::KeyValueStore;
 use strait_platform::{Nodes, Rank, topology};
 
-use crate::NetworkError;
+use super::near_groups::NearGroups;
+use crate::{NetworkError, env};
 
 /// The key of the verdict in the store.
 const VERDICT: &str = "strait-devices";
@@ -25,16 +26,21 @@ const TEXT_MAX: usize = 400;
 
 /// What a rank publishes.
 #[derive(Clone, Debug, Eq, PartialEq)]
-struct RankDevice {
+pub(super) struct RankDevice {
     /// The kind that the user chose, if the user chose one.
-    kind: Option<DeviceKind>,
-    host: String,
+    pub(super) kind: Option<DeviceKind>,
+    pub(super) host: String,
 }
 
 impl RankDevice {
     fn bytes(&self) -> Vec<u8> {
         let kind = self.kind.map_or(NO_CHOICE, DeviceKind::name);
         format!("{kind} {}", self.host).into_bytes()
+    }
+
+    /// Returns whether the rank has two devices.
+    pub(super) fn is_composite(&self) -> bool {
+        self.kind.is_some_and(DeviceKind::is_composite)
     }
 
     fn parse(bytes: &[u8]) -> Option<Self> {
@@ -70,17 +76,19 @@ impl Verdict {
             let chosen = device.as_ref()?.kind;
             Some((chosen.unwrap_or(default), (rank, chosen.is_none())))
         }));
-        match &kinds[..] {
-            [] | [(DeviceKind::None | DeviceKind::Verbs, _)] => Self::Fits { is_one_host },
-            [(DeviceKind::Soft, _)] if is_one_host => Self::Fits { is_one_host },
-            [(DeviceKind::Soft, _)] => {
+        // Composite devices connect to others by the device that reaches all peers.
+        let mut far = kinds.iter().map(|(kind, _)| kind.far());
+        let first = far.next().unwrap_or(DeviceKind::None);
+        match first {
+            _ if far.any(|other| other != first) => Self::Kinds(kinds_in_words(&kinds, nodes)),
+            DeviceKind::Soft if !is_one_host => {
                 let lists: Vec<_> = hosts
                     .iter()
                     .map(|(_, on_host)| format!("on one host {}", numbers("node", on_host)))
                     .collect();
                 Self::Hosts(lists.join(", "))
             }
-            _ => Self::Kinds(kinds_in_words(&kinds, nodes)),
+            _ => Self::Fits { is_one_host },
         }
     }
 
@@ -114,47 +122,62 @@ impl Verdict {
     }
 }
 
-/// Returns the device that this rank opens, when the devices of all ranks fit. Every rank calls it,
-/// with the device that its user chose.
+/// Returns the device that this rank opens when the devices of all ranks fit, and the groups of
+/// nodes if it is a composite. Every rank calls it, with the device that its user chose.
 pub(super) fn agree(
     choice: Option<DeviceChoice>,
     store: &mut dyn KeyValueStore,
     rank: Rank,
     nodes: &Nodes,
-) -> Result<DeviceChoice, NetworkError> {
+) -> Result<(DeviceChoice, Option<NearGroups>), NetworkError> {
     let kind = choice.as_ref().map(DeviceChoice::kind);
     let own = RankDevice { kind, host: topology::host() };
     store.put(&key(rank), &own.bytes()).map_err(NetworkError::Store)?;
     store.fence().map_err(NetworkError::Store)?;
     if rank == 0 {
-        let verdict = judge(store, nodes)?;
+        let (verdict, groups) = judge(store, nodes)?;
+        groups.map_or(Ok(()), |groups| groups.publish(store))?;
         store.put(VERDICT, &verdict.bytes()).map_err(NetworkError::Store)?;
     }
     store.fence().map_err(NetworkError::Store)?;
     let found = store.get(VERDICT).map_err(NetworkError::Store)?;
-    let verdict = match found.and_then(|bytes| Verdict::parse(&bytes)) {
-        Some(verdict) => verdict,
+    let is_composite = kind.is_some_and(DeviceKind::is_composite);
+    let (verdict, groups) = match found.and_then(|bytes| Verdict::parse(&bytes)) {
+        Some(verdict @ Verdict::Fits { .. }) if is_composite => {
+            (verdict, Some(NearGroups::read(store, nodes)?))
+        }
+        Some(verdict) => (verdict, None),
         // Rank 0 has died.
         None => judge(store, nodes)?,
     };
-    match verdict {
-        Verdict::Fits { is_one_host } => Ok(choice.unwrap_or(match is_one_host {
+    let choice = match verdict {
+        Verdict::Fits { is_one_host } => choice.unwrap_or(match is_one_host {
             true => DeviceChoice::Soft(SoftMode::default()),
             false => DeviceChoice::Verbs(Vec::new()),
-        })),
-        Verdict::Kinds(found) => Err(NetworkError::Kinds { found }),
-        Verdict::Hosts(found) => Err(NetworkError::Hosts { found }),
-    }
+        }),
+        Verdict::Kinds(found) => return Err(NetworkError::Kinds { found }),
+        Verdict::Hosts(found) => return Err(NetworkError::Hosts { found }),
+    };
+    Ok((choice, groups))
 }
 
-/// Reads what all ranks have published, and compares it.
-fn judge(store: &mut dyn KeyValueStore, nodes: &Nodes) -> Result<Verdict, NetworkError> {
+/// Reads what all ranks have published, and compares it. If a device is a composite, it also
+/// returns the groups of nodes.
+fn judge(
+    store: &mut dyn KeyValueStore,
+    nodes: &Nodes,
+) -> Result<(Verdict, Option<NearGroups>), NetworkError> {
     let device = |rank| {
         let found = store.get(&key(rank)).map_err(NetworkError::Store)?;
         Ok(found.and_then(|bytes| RankDevice::parse(&bytes)))
     };
     let devices: Result<Vec<_>, NetworkError> = (0..nodes.ranks()).map(device).collect();
-    Ok(Verdict::of(&devices?, nodes))
+    let devices = devices?;
+    // The values of variables were checked before.
+    let hosts = env::hca_hosts().unwrap_or(1);
+    let groups = devices.iter().flatten().any(RankDevice::is_composite);
+    let groups = groups.then(|| NearGroups::of(&devices, nodes, hosts));
+    Ok((Verdict::of(&devices, nodes), groups))
 }
 
 /// Returns the key of what `rank` publishes.
@@ -260,6 +283,20 @@ mod tests {
             [Nothing, Soft, Nothing, Nothing, Nothing, Soft].map(|kind| device(Some(kind), "a"));
         let found = "none on nodes 0-1 (ranks 0, 2-4), soft on nodes 0-1 (ranks 1, 5)";
         assert_eq!(verdict(&all), Verdict::Kinds(found.into()));
+    }
+
+    #[test]
+    fn composite_devices_fit_each_other_and_their_far_kind() {
+        use DeviceKind::{Soft, SoftAndSoft, SoftAndVerbs, Verbs};
+        let pair = |kinds: [DeviceKind; 2], hosts: [&str; 2]| {
+            verdict(&[device(Some(kinds[0]), hosts[0]), device(Some(kinds[1]), hosts[1])])
+        };
+        let apart = Verdict::Fits { is_one_host: false };
+        assert_eq!(pair([SoftAndVerbs; 2], ["a", "b"]), apart);
+        assert_eq!(pair([SoftAndVerbs, Verbs], ["a", "b"]), apart);
+        assert_eq!(pair([SoftAndSoft, Soft], ["a"; 2]), Verdict::Fits { is_one_host: true });
+        assert!(matches!(pair([SoftAndSoft; 2], ["a", "b"]), Verdict::Hosts(_)));
+        assert!(matches!(pair([SoftAndVerbs, Soft], ["a"; 2]), Verdict::Kinds(_)));
     }
 
     #[test]

@@ -19,6 +19,7 @@ mod lanes;
 mod listener;
 mod mailboxes;
 mod memory_events;
+mod near_groups;
 mod owners;
 mod peer_table;
 mod remote_peers;
