@@ -54,6 +54,8 @@ pub struct Ranks {
     foreign: bool,
     deaths: Vec<u32>,
     variables: Vec<(&'static str, String)>,
+    /// Assignments of variables in single ranks, for the shell.
+    assignments: String,
 }
 
 /// The results of a job's ranks.
@@ -81,6 +83,7 @@ impl Ranks {
             foreign: false,
             deaths: Vec::new(),
             variables: Vec::new(),
+            assignments: String::new(),
         }
     }
 
@@ -106,6 +109,15 @@ impl Ranks {
     #[must_use]
     pub fn with(mut self, variable: &'static str, value: impl ToString) -> Self {
         self.variables.push((variable, value.to_string()));
+        self
+    }
+
+    /// Sets an environment variable in one rank, to a value without quotes.
+    #[must_use]
+    pub fn with_in(mut self, rank: u32, variable: &'static str, value: impl ToString) -> Self {
+        let value = value.to_string();
+        let assignment = format!("[ $STRAIT_RANK != {rank} ] || export {variable}='{value}'; ");
+        self.assignments.push_str(&assignment);
         self
     }
 
@@ -173,7 +185,8 @@ impl Ranks {
 
     fn launch(&self, directory: &Path) -> Launch {
         let program = env::current_exe().expect("the path of this program");
-        let script = format!("{}{SCRIPT}", if self.foreign { FOREIGN } else { "" });
+        let foreign = if self.foreign { FOREIGN } else { "" };
+        let script = format!("{}{foreign}{SCRIPT}", self.assignments);
         let words = ["-c".as_ref(), script.as_ref(), program.as_os_str()];
         let select = ["--exact", self.name, "--nocapture", "--include-ignored"];
         let mut launch = Launch::new(self.config.ranks, "sh");

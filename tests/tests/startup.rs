@@ -316,3 +316,41 @@ fn a_death_at_the_start_is_reported_as_one() {
     let codes: Vec<_> = outcome.exits().iter().map(RankExit::code).collect();
     assert_eq!(codes, [1, 137, 1], "101: an assertion failed");
 }
+
+#[test]
+#[ignore = "a rank of `ranks_with_devices_of_different_kinds_are_refused`"]
+fn join_with_another_device() {
+    println!("[{}]", World::init().map(drop).unwrap_err());
+    std::process::exit(3);
+}
+
+/// Sets the devices of ranks 0 and 1, and of the others. An empty word sets none.
+const DEVICES: &str = "case $STRAIT_RANK in 0) hca=$1 ;; 1) hca=$2 ;; *) hca=$3 ;; esac
+    [ -z \"$hca\" ] || export STRAIT_HCA=$hca
+    out=$4.$STRAIT_RANK; shift 4; exec \"$@\" > $out";
+
+#[test]
+fn ranks_with_devices_of_different_kinds_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    for (devices, nodes, expected) in [
+        (["none", "soft-inline", "none"], 2, "soft on node 0 (rank 1)"),
+        (["verbs", "verbs", "soft-inline"], 2, "verbs on node 0 (ranks 0-1), soft on node 1"),
+        (["", "", "verbs:rxe0"], 2, "soft because it is not set on node 0 (ranks 0-1), verbs"),
+        (["soft-engine", "none", "none"], 4, "soft on node 0 (rank 0), none on nodes 1-3"),
+    ] {
+        let mut launch = Launch { nodes, keep_going: true, ..Launch::new(4, "sh") };
+        let output = directory.path().join("said");
+        let program = std::env::current_exe().unwrap();
+        let select = ["--exact", "join_with_another_device", "--ignored", "--nocapture"];
+        let words = ["-c", DEVICES, "sh"].into_iter().chain(devices).map(Into::into);
+        launch.args = words.chain([output.clone().into(), program.into()]).collect();
+        launch.args.extend(select.map(Into::into));
+        let outcome = launch.spawn().unwrap().wait().unwrap();
+        for exit in outcome.exits() {
+            let said = output.with_extension(exit.rank.to_string());
+            let said = std::fs::read_to_string(said).unwrap();
+            assert!(said.contains(expected) && said.contains("same kind"), "{exit}: {said}");
+            assert_eq!(exit.code(), 3, "{exit}: {said}");
+        }
+    }
+}

@@ -9,6 +9,7 @@ use strait_core::hca::{
 };
 
 use super::choice::Rail;
+use super::composite::Composite;
 use super::cq::{EventDriven, Events};
 use super::soft::SoftHca;
 #[cfg(feature = "verbs")]
@@ -25,6 +26,8 @@ pub enum Device {
     /// An RDMA device through libibverbs.
     #[cfg(feature = "verbs")]
     Verbs(Verbs),
+    /// A software HCA for peers of this host, and another device for all others.
+    Composite(Box<Composite<Self>>),
 }
 
 /// The resources that a rank needs from its device.
@@ -72,6 +75,7 @@ impl Device {
             Self::Soft(device) => device.has_thread(),
             #[cfg(feature = "verbs")]
             Self::Verbs(device) => device.has_threads(),
+            Self::Composite(device) => device.near().has_thread() || device.far().has_threads(),
         }
     }
 
@@ -126,6 +130,7 @@ macro_rules! each {
             Device::Soft($device) => $does,
             #[cfg(feature = "verbs")]
             Device::Verbs($device) => $does,
+            Device::Composite($device) => $does,
         }
     };
 }

@@ -45,11 +45,13 @@
 //! ```
 
 mod choice;
+mod composite;
 pub mod cq;
 mod device;
 pub mod soft;
 #[cfg(feature = "verbs")]
 pub mod verbs;
 
-pub use choice::{DeviceChoice, NoChoice, Rail};
+pub use choice::{DeviceChoice, DeviceKind, NoChoice, Rail};
+pub use composite::Composite;
 pub use device::{Demand, Device, NoDevice};

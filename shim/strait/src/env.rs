@@ -132,11 +132,21 @@ pub(crate) const HCA: Variable = Variable {
     name: "STRAIT_HCA",
     meaning: "device between nodes. soft-inline: the posting thread copies; soft-engine: a device \
               thread copies; soft-iwarp: an iWARP device in software; verbs: RDMA devices, \
-              assigned to ranks in turn",
-    expected: "soft-inline, soft-engine, soft-iwarp, verbs, verbs:DEVICE[:PORT][,DEVICE[:PORT]…] \
-               or none",
+              assigned to ranks in turn; soft-inline+verbs: the first between nodes of a host, \
+              the second between hosts",
+    expected: "soft-inline, soft-engine, soft-iwarp, verbs, verbs:DEVICE[:PORT][,DEVICE[:PORT]…], \
+               soft-inline+verbs or none",
     default: "soft-inline on one host, verbs on several; strait bench hca and ring measure the \
               first two",
+};
+
+/// The number of hosts that a job on one host acts as.
+pub(crate) const HCA_HOSTS: Variable = Variable {
+    name: "STRAIT_HCA_HOSTS",
+    meaning: "number of hosts as which the nodes of one host act for soft-inline+verbs, in blocks \
+              of nodes; rank 0 decides",
+    expected: "a number from 1",
+    default: "1",
 };
 
 /// The global identifier of an RDMA device's port.
@@ -246,6 +256,7 @@ pub const VARIABLES: &[Variable] = &[
     RENDEZVOUS_PROFILE,
     RENDEZVOUS_PROFILE_OUT,
     HCA,
+    HCA_HOSTS,
     HCA_GID,
     HCA_MODEL,
     RING,
@@ -320,10 +331,26 @@ pub(crate) fn rendezvous_profile_out() -> Result<Option<PathBuf>, EnvError> {
 pub fn hca() -> Result<Option<DeviceChoice>, EnvError> {
     let model = HCA_MODEL.read(|_: &TimeModel| true)?.unwrap_or(TimeModel::INFINIBAND_2004);
     let choice = HCA.read(|_: &DeviceChoice| true)?;
+    let timed = |mode| match mode {
+        SoftMode::Engine(_) => SoftMode::Engine(model),
+        other => other,
+    };
     Ok(choice.map(|choice| match choice {
-        DeviceChoice::Soft(SoftMode::Engine(_)) => DeviceChoice::Soft(SoftMode::Engine(model)),
+        DeviceChoice::Soft(mode) => DeviceChoice::Soft(timed(mode)),
+        DeviceChoice::SoftAnd(near, far) => {
+            let far = match *far {
+                DeviceChoice::Soft(mode) => DeviceChoice::Soft(timed(mode)),
+                other => other,
+            };
+            DeviceChoice::SoftAnd(timed(near), Box::new(far))
+        }
         other => other,
     }))
+}
+
+/// Returns the number of hosts as which the nodes of one host act.
+pub(crate) fn hca_hosts() -> Result<u32, EnvError> {
+    Ok(HCA_HOSTS.read(|hosts: &u32| *hosts > 0)?.unwrap_or(1))
 }
 
 /// Returns the chosen entry of the table of global identifiers of an RDMA port, if one is chosen.

@@ -18,7 +18,7 @@ use strait_core::layout::Life;
 use strait_core::matching::Pattern;
 use strait_core::rndv::Rendezvous;
 use strait_core::wire::Key;
-use strait_hca::DeviceChoice;
+use strait_hca::DeviceKind;
 use strait_platform::Nodes;
 use strait_platform::backoff::POLLS_PER_LISTEN;
 use strait_platform::boot::{self, BootError, Universe};
@@ -67,7 +67,10 @@ impl Port {
     /// `STRAIT_*` variable is unusable.
     pub fn open(universe: &Universe) -> Result<Self, Error> {
         // A software device reaches no other host.
-        Self::open_with(universe, matches!(env::hca()?, Some(DeviceChoice::Verbs(_))))
+        Self::open_with(
+            universe,
+            env::hca()?.is_some_and(|choice| choice.kind().far() == DeviceKind::Verbs),
+        )
     }
 
     /// Opens a port like [`Port::open`]. `is_open`: other hosts may connect.

@@ -74,6 +74,7 @@ pub(crate) fn open(
             let fabric = share_fabric(stage)?;
             Ok(Device::Soft(SoftHca::attach(&fabric, stage.rank(), *mode)?))
         }
+        DeviceChoice::SoftAnd(..) => Err("measure each of the two devices by itself".into()),
         DeviceChoice::Verbs(rails) => {
             let demand = Demand { connections: 4, receives: POSTED as u32, memory: 0 };
             Ok(Device::verbs(rails, env::hca_gid()?, stage.rank(), demand)?)

@@ -191,6 +191,26 @@ impl SoftHca {
         self.engine.is_some()
     }
 
+    /// Registers the memory of a region that another device of this rank has, under that device's
+    /// keys. The two devices then take the same keys, and so do their peers. Posted receives with
+    /// room for a message do not take these keys.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Hca::register`], with the same access.
+    ///
+    /// # Errors
+    ///
+    /// [`HcaError::Memory`] when the device has no room for another region, and
+    /// [`HcaError::Device`] when a region has one of the keys.
+    pub(crate) unsafe fn register_as(
+        &mut self,
+        region: Region,
+        access: Access,
+    ) -> Result<(), HcaError> {
+        self.shared.regions().add_named(region, access, &self.shared.block().regions)
+    }
+
     /// Returns the state of this side's end. A peer may break it.
     fn stage(&self, end: EndId) -> EndState {
         self.shared.block().connections[end.index as usize].stage(end.generation)

@@ -12,7 +12,7 @@ use strait_platform::liveness::mark_dead;
 use strait_platform::lock::acquire;
 
 use super::block::{BlockEnd, DeviceBlock, EndId, EndState};
-use super::regions::{index, lies_in, remote};
+use super::regions::{find, lies_in, remote};
 use super::shared::SharedDevice;
 use super::work::{DeviceAtomic, SoftVerb, SoftWork, Tried};
 
@@ -109,7 +109,7 @@ impl<'a> PeerMemory<'a> {
     ) -> Result<PeerAccessGuard<'a>, WorkError> {
         self.own.access.set(self.far.end.rank, at.key);
         let claimed = PeerAccessGuard(self);
-        let entry = self.block.regions[index(at.key)].get(at.key);
+        let entry = find(&self.block.regions, at.key);
         let (access, base, whole) = entry.ok_or(WorkError::RemoteAccess)?;
         if allows(access) && lies_in(at.address, length, base, whole) {
             Ok(claimed)

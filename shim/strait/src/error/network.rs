@@ -24,6 +24,16 @@ pub enum NetworkError {
     NoDevice(NoDevice),
     /// `STRAIT_HCA` asks for no network.
     None,
+    /// The ranks of the job have devices of different kinds.
+    Kinds {
+        /// The ranks of each kind, in words.
+        found: String,
+    },
+    /// The ranks ask for software devices, and their nodes are not one host.
+    Hosts {
+        /// The nodes of each host, in words.
+        found: String,
+    },
     /// The system refuses the socket of the connection listener.
     Listener(Errno),
     /// The system refuses the wake-up socket for waits on the device.
@@ -120,6 +130,17 @@ impl fmt::Display for NetworkError {
             Self::None => f.write_str(
                 "STRAIT_HCA=none turns it off; without it a software device serves this host",
             ),
+            Self::Kinds { found } => write!(
+                f,
+                "the ranks have different kinds of devices by STRAIT_HCA: {found}; set STRAIT_HCA \
+                 to the same kind for all ranks, `strait info` shows the devices of a host"
+            ),
+            Self::Hosts { found } => write!(
+                f,
+                "STRAIT_HCA asks for a software device, which serves the nodes of one host, and \
+                 the nodes are {found}; STRAIT_HCA=verbs uses RDMA devices, STRAIT_HCA=none uses \
+                 no network"
+            ),
             Self::Listener(error) => {
                 write!(f, "the system refuses the socket of the connection listener: {error}")
             }
@@ -153,7 +174,11 @@ impl core::error::Error for NetworkError {
             Self::Link(error) => error.source(),
             Self::NoLink { error, .. } => error.source(),
             Self::Store(error) | Self::NoAddress { error, .. } => error.source(),
-            Self::None | Self::Address { .. } | Self::AnotherBuffer { .. } => None,
+            Self::None
+            | Self::Kinds { .. }
+            | Self::Hosts { .. }
+            | Self::Address { .. }
+            | Self::AnotherBuffer { .. } => None,
         }
     }
 }

@@ -36,7 +36,7 @@ pub(crate) fn in_process(
     if nodes.count() <= 1 {
         return Ok(none());
     }
-    let Some(resources) = NetworkResources::in_process(choice, nodes.ranks())? else {
+    let Some(resources) = NetworkResources::in_process(choice, nodes)? else {
         return Ok(none());
     };
     let config = config(design, env::ring_copy_max()?);

@@ -1,6 +1,5 @@
 //! The resources of a job's network: the kind of its devices, and the device of each rank.
 
-use std::collections::HashSet;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -10,15 +9,17 @@ use strait_core::regcache::{CacheLimits, Cached};
 use strait_core::ring::{Design, LinkConfig};
 use strait_core::rma::OPERAND_BUFFERS;
 use strait_hca::soft::{Fabric, SoftHca, SoftMode};
-use strait_hca::{Demand, Device, DeviceChoice, Rail};
+use strait_hca::{Composite, Demand, Device, DeviceChoice, Rail};
 use strait_platform::boot::{self, KeyValueStore};
 use strait_platform::segment::Heap;
-use strait_platform::{Nodes, Rank, topology};
+use strait_platform::{Nodes, Rank};
 
 use super::Network;
 use super::config::{peers, stride};
+use super::device_kinds;
 use super::mailboxes::mailboxes;
 use super::memory_events::MemoryEvents;
+use super::near_groups::NearGroups;
 use crate::{NetworkError, SystemMemory, env};
 
 /// The device of a job, with a registration cache.
@@ -38,12 +39,14 @@ impl JobNetwork {
         self.device.device().has_threads()
     }
 
-    /// Returns a choice that opens another device of this network's kind.
+    /// Returns a choice that opens another device, which reaches the same peers.
     pub(crate) fn choice(&self) -> DeviceChoice {
-        match self.device.device() {
+        let mut device = self.device.device();
+        while let Device::Composite(composite) = device {
+            device = composite.far();
+        }
+        match device {
             Device::Soft(device) => DeviceChoice::Soft(device.mode()),
-            #[expect(clippy::allow_attributes, reason = "there may be no other kind")]
-            #[allow(unreachable_patterns, reason = "there may be no other kind")]
             _ => DeviceChoice::Verbs(Vec::new()),
         }
     }
@@ -74,6 +77,8 @@ pub(crate) enum NetworkResources {
     Soft(OwnedFd, SoftMode),
     /// RDMA devices, assigned to ranks in turn.
     Verbs(Vec<Rail>),
+    /// Software devices in these groups of nodes, and the others between them.
+    Composite(SoftMode, Option<NearGroups>, Box<Self>),
 }
 
 impl NetworkResources {
@@ -81,9 +86,11 @@ impl NetworkResources {
     /// network.
     pub(crate) fn in_process(
         choice: DeviceChoice,
-        ranks: u32,
-    ) -> Result<Option<Self>, NetworkError> {
-        Self::of(choice, || Fabric::create(ranks).map_err(NetworkError::Fabric))
+        nodes: &Nodes,
+    ) -> Result<Option<Self>, crate::Error> {
+        let groups = NearGroups::of_hosts(nodes, env::hca_hosts()?);
+        let fabric = || Fabric::create(nodes.ranks()).map_err(NetworkError::Fabric);
+        Ok(Self::of(choice, Some(groups), fabric)?)
     }
 
     /// Creates the resources of a job. `choice` is the user's, if the user made one. Every rank
@@ -95,33 +102,38 @@ impl NetworkResources {
         nodes: &Nodes,
         is_dead: impl Fn(Rank) -> bool,
     ) -> Result<Option<Self>, NetworkError> {
-        let choice = match choice {
-            Some(choice) => choice,
-            None if hosts(store, rank, nodes)? == 1 => DeviceChoice::Soft(SoftMode::default()),
-            None => DeviceChoice::Verbs(Vec::new()),
-        };
+        let (choice, groups) = device_kinds::agree(choice, store, rank, nodes)?;
         let make = || Fabric::create(nodes.ranks()).map_err(io::Error::other);
         let fabric = || {
             boot::share(store, "fabric", (rank, nodes.ranks()), is_dead, make)
                 .map_err(NetworkError::Share)
         };
-        Self::of(choice, fabric)
+        Self::of(choice, groups, fabric)
     }
 
     fn of(
         choice: DeviceChoice,
+        groups: Option<NearGroups>,
         fabric: impl FnOnce() -> Result<OwnedFd, NetworkError>,
     ) -> Result<Option<Self>, NetworkError> {
         Ok(match choice {
             DeviceChoice::None => None,
             DeviceChoice::Soft(mode) => Some(Self::Soft(fabric()?, mode)),
             DeviceChoice::Verbs(rails) => Some(Self::Verbs(rails)),
+            DeviceChoice::SoftAnd(mode, far) => {
+                let far = Self::of(*far, None, fabric)?;
+                far.map(|far| Self::Composite(mode, groups, Box::new(far)))
+            }
         })
     }
 
     /// Returns whether the devices reach other hosts.
     pub(crate) const fn reach_further(&self) -> bool {
-        matches!(self, Self::Verbs(_))
+        match self {
+            Self::Soft(..) => false,
+            Self::Verbs(_) => true,
+            Self::Composite(_, _, far) => far.reach_further(),
+        }
     }
 
     /// Opens the device of `me`.
@@ -131,7 +143,17 @@ impl NetworkResources {
         nodes: &Nodes,
         config: &LinkConfig,
     ) -> Result<JobDevice, crate::Error> {
-        let device = match self {
+        Ok(cached(self.open_plain(me, nodes, config)?)?)
+    }
+
+    /// Opens the device of `me` without a registration cache.
+    fn open_plain(
+        &self,
+        me: Rank,
+        nodes: &Nodes,
+        config: &LinkConfig,
+    ) -> Result<Device, crate::Error> {
+        Ok(match self {
             Self::Soft(fabric, mode) => {
                 let device = SoftHca::attach(fabric, me, *mode).map_err(NetworkError::Fabric)?;
                 Device::Soft(device)
@@ -141,8 +163,15 @@ impl NetworkResources {
                 let device = Device::verbs(rails, env::hca_gid()?, me, demand);
                 device.map_err(NetworkError::NoDevice)?
             }
-        };
-        Ok(cached(device)?)
+            Self::Composite(mode, groups, far) => {
+                // Each host has its own, so the devices find each other by their addresses.
+                let near = SoftHca::alone(*mode).map_err(NetworkError::Fabric)?;
+                let far = far.open_plain(me, nodes, config)?;
+                let near_peers = groups.as_ref().map(|groups| groups.near(me, nodes));
+                let composite = Composite::new(near, far, near_peers.unwrap_or_default());
+                Device::Composite(Box::new(composite.map_err(NetworkError::Device)?))
+            }
+        })
     }
 }
 
@@ -154,8 +183,9 @@ pub(crate) fn lone(
     ranks: u32,
     config: &LinkConfig,
 ) -> Result<Option<JobDevice>, crate::Error> {
-    let device = match choice {
-        DeviceChoice::None => return Ok(None),
+    // Other processes may be on any host.
+    let device = match choice.far() {
+        DeviceChoice::None | DeviceChoice::SoftAnd(..) => return Ok(None),
         DeviceChoice::Soft(mode) => {
             Device::Soft(SoftHca::alone(mode).map_err(NetworkError::Fabric)?)
         }
@@ -192,19 +222,4 @@ fn demand(peers: u32, ranks: u32, config: &LinkConfig) -> Demand {
     let connections = peers + WINDOWS * ranks + mailboxes(ranks);
     let receives = peers + WINDOWS * ranks * OPERAND_BUFFERS as u32;
     Demand { connections, receives, memory: each }
-}
-
-/// Returns the number of hosts of the job's nodes. Every rank calls it.
-fn hosts(store: &mut dyn KeyValueStore, rank: Rank, nodes: &Nodes) -> Result<usize, NetworkError> {
-    let key = |node| format!("strait-node-{node}");
-    let mine = nodes.node_of(rank).unwrap_or(0);
-    if nodes.leader(mine) == Some(rank) {
-        store.put(&key(mine), topology::host().as_bytes()).map_err(NetworkError::Store)?;
-    }
-    store.fence().map_err(NetworkError::Store)?;
-    let host = |node| {
-        let found = store.get(&key(node)).map_err(NetworkError::Store)?;
-        found.ok_or(NetworkError::Address { peer: nodes.leader(node).unwrap_or(0) })
-    };
-    Ok((0..nodes.count()).map(host).collect::<Result<HashSet<_>, _>>()?.len())
 }
