@@ -58,7 +58,7 @@ mod strings {
     const FAMILY: u32 = 0x1a;
 
     const UNKNOWN: u8 = 0;
-    /// Strings are slow, or nobody knows.
+    /// Strings are slow, or that is not known.
     pub(super) const NO: u8 = 1;
     const AMD: u8 = 2;
     pub(super) const INTEL: u8 = 3;

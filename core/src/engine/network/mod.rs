@@ -19,6 +19,7 @@
 //! §3.1: large messages.
 
 mod announcement;
+mod bypass;
 mod channel;
 mod control;
 mod cts;

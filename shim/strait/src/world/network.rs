@@ -26,7 +26,9 @@ impl World {
     ///
     /// # Safety
     ///
-    /// The caller guarantees the contract of [`Engine::recv_from_network`](strait_core::engine::Engine::recv_from_network).
+    /// The caller guarantees the contract of [`Engine::recv_from_network`].
+    ///
+    /// [`Engine::recv_from_network`]: strait_core::engine::Engine::recv_from_network
     pub(crate) unsafe fn recv_from_network(
         &self,
         pattern: Pattern,
