@@ -39,7 +39,8 @@ impl World {
         if self.needs_rounds() || !self.lock_progress().may_come_by_network(pattern.source) {
             return None;
         }
-        for _ in 0..self.spin().polls() / POLLS_PER_PROGRESS {
+        // Once at least: a message that has come already needs no posted receive.
+        for _ in 0..(self.spin().polls() / POLLS_PER_PROGRESS).max(1) {
             let mut guard = self.lock_progress();
             if guard.has_work_in_queues() || guard.others_have_lines(ANY_SOURCE) {
                 return None;
