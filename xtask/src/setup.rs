@@ -177,8 +177,8 @@ impl Tool {
             // Without its launcher NetPIPE does not answer.
             Self::NetPipe => shell.answers("which", "NPopenmpi mpirun.openmpi"),
             Self::Gfortran => shell.answers("gfortran", "--version"),
-            Self::MpichFortran => shell.answers("which", "mpif90.mpich mpiexec.mpich"),
-            Self::OpenMpiFortran => shell.answers("which", "mpif90.openmpi mpirun.openmpi"),
+            Self::MpichFortran => compiles_mpi(shell, "mpich", "mpiexec.mpich"),
+            Self::OpenMpiFortran => compiles_mpi(shell, "openmpi", "mpirun.openmpi"),
             Self::Qemu => shell.answers("qemu-system-x86_64", "--version"),
             Self::Make => shell.answers("make", "--version"),
             Self::Cmake => shell.answers("cmake", "--version"),
@@ -249,6 +249,13 @@ impl Tool {
             Self::Libclang => "install the package libclang-dev as root".into(),
         }
     }
+}
+
+/// Returns whether this MPI of Debian is here with its headers. Its launcher comes without them as
+/// a dependency of other tools, and so do its compilers' names.
+fn compiles_mpi(shell: &Shell, name: &str, launcher: &str) -> bool {
+    shell.answers("which", &format!("mpif90.{name} {launcher}"))
+        && shell.answers(&format!("mpicc.{name}"), "-E -include mpi.h -x c /dev/null")
 }
 
 fn install_package(shell: &Shell, package: &str) -> Result<(), String> {
