@@ -11,7 +11,7 @@ use crate::stop::Stop;
 
 /// Time after which a guest that hangs is ended, unless its task gives another. It takes five
 /// minutes, and twice as long on a slow machine. Two of them fit into the limit of a rung.
-const WATCHDOG: Duration = Duration::from_secs(720);
+const WATCHDOG: Duration = Duration::from_secs(900);
 /// The text with which `init` in the guest announces its status.
 const STATUS: &str = "STRAIT-VM-EXIT:";
 /// Process 1 of the guest.
