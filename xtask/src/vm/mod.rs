@@ -22,51 +22,8 @@ use crate::setup::{self, Tool};
 use crate::shell::{self, Shell, Step};
 use crate::stop::{self, Absence, Stop};
 
-/// Tests of the device and the channel. Tests of features that a kind of device lacks are skipped:
-/// soft RoCE has no connection requests, and soft iWARP has no atomics.
-const DEVICES: &str = "
-    cd /tmp
-    case $1 in rxe) skipped='refuses --skip passed_over' ;; siw) skipped=atomics ;; esac
-    /user/strait info | grep \"$1.*usable\" || exit 98
-    /user/verbs --include-ignored --test-threads=1 --nocapture --skip $skipped || exit
-    /user/ring --include-ignored --test-threads=1 --nocapture || exit
-    # On a slow wire, where the data of both ends cross.
-    for end in wire0 wire1; do
-        /sbin/tc qdisc add dev $end root netem delay 2ms limit 10000 || exit
-    done
-    /user/verbs --include-ignored --exact in_two_processes || exit
-    for end in wire0 wire1; do /sbin/tc qdisc del dev $end root || exit; done
-";
-/// Tests of whole jobs. Their ranks use the two devices alternately.
-const JOBS: &str = "
-    export STRAIT_HCA=verbs:${1}0,${1}1
-    tests='a_word_goes_to_another_node_and_back
-        traffic_by_zero_copy
-        any_source_is_on_any_node
-        a_death_ends_the_collectives_of_all_nodes
-        a_death_is_heard_of_without_a_launcher
-        a_rank_dies_in_transfer_by_zero_copy'
-    found=$(/user/network --list --exact $tests | grep -c ': test')
-    [ $found = $(echo $tests | wc -w) ] || exit 97
-    /user/network --test-threads=1 --exact $tests || exit
-    /user/first --test-threads=1 || exit
-    tests=other_nodes_are_reached_through_the_device_of_the_job
-    [ $(/user/window --list --exact $tests | grep -c ': test') = 1 ] || exit 97
-    /user/window --exact $tests || exit
-    tests=all_atomics_go_over_the_device_of_the_job
-    [ $(/user/handed --list --exact $tests | grep -c ': test') = 1 ] || exit 97
-    /user/handed --exact $tests || exit
-    tests=every_design_works_over_the_device_of_the_job
-    [ $(/user/locks --list --exact $tests | grep -c ': test') = 1 ] || exit 97
-    /user/locks --exact $tests || exit
-    /user/registrations --test-threads=1 || exit
-    # Other rungs run the tests that name another device, or none.
-    /user/rendezvous --test-threads=1 --skip a_job_and --skip by_a_thread \\
-        --skip a_message_arrives_at_a_receiver || exit
-    # Two devices in one job: the nodes act as two hosts. The tests left out take minutes here.
-    STRAIT_HCA=soft-inline+verbs:${1}0,${1}1 /user/composite --test-threads=1 \\
-        --skip traffic_goes --skip locks_exclude || exit
-";
+/// Tests of the devices, and of whole jobs.
+const DEVICES: &str = include_str!("devices");
 /// Tests of a job that another launcher starts.
 const LAUNCHED: &str = include_str!("launched");
 /// The script before a line of `--run`.
@@ -81,18 +38,19 @@ pub(crate) fn run(shell: &Shell) -> Result<(), Stop> {
     // The tests of the code that only this feature compiles.
     verbs(shell, "test -p strait-hca --lib").arg("verbs").run()?;
     let mut programs = programs(shell)?;
-    let mut script = [DEVICES, JOBS, LAUNCHED].concat();
+    let mut script = [DEVICES, LAUNCHED].concat();
     let mpich = hosts::programs(shell).map(|more| {
         programs.extend(more);
         script += hosts::SCRIPT;
     });
+    script += "\npart end\n";
     let boot = |device| {
         let task = Task::new(device, &script, &programs);
         let said = machine::boot(shell, &folder, &image, &task)?;
         match passed(&said) {
             0 => Err(Stop::Failed(format!("no test ran; output of the guest:\n{said}"))),
             passed => {
-                eprintln!("vm: {device}: {passed} tests passed");
+                eprintln!("vm: {device}: {passed} tests passed; {}", times(&said));
                 Ok(())
             }
         }
@@ -248,6 +206,17 @@ fn passed(said: &str) -> u32 {
     results.filter_map(|(_, rest)| rest.split_whitespace().next()?.parse::<u32>().ok()).sum()
 }
 
+/// Returns the seconds that each part of the script took. The guest says when a part begins.
+fn times(said: &str) -> String {
+    let begun: Vec<(f64, &str)> = said
+        .lines()
+        .filter_map(|line| line.split_once("STRAIT-VM-PART:")?.1.split_once(' '))
+        .filter_map(|(at, part)| Some((at.parse().ok()?, part)))
+        .collect();
+    let took = |pair: &[(f64, &str)]| format!("{} {:.0} s", pair[0].1, pair[1].0 - pair[0].0);
+    begun.windows(2).map(took).collect::<Vec<_>>().join(", ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -270,6 +239,13 @@ mod tests {
         assert_eq!(made("test --test window --no-run"), None);
         assert_eq!(library(&messages, "strait_fi"), Some("/t/libstrait_fi.so".into()));
         assert_eq!(library(&messages, "locks"), None);
+    }
+
+    #[test]
+    fn a_part_ends_where_the_next_begins() {
+        let said = "STRAIT-VM-PART:8.10 verbs\nwell\n[    9.9] STRAIT-VM-PART:20.3 ring\n\
+                    STRAIT-VM-PART:21.2 end\n";
+        assert_eq!(times(said), "verbs 12 s, ring 1 s");
     }
 
     #[test]
