@@ -21,8 +21,8 @@ use strait_core::hca::{
     Access, Address, Atomics, Completion, Connection, Done, Hca as _, HcaError, Operation,
     Readiness, Region, RemoteAddress, Sge, WorkRequest,
 };
-use strait_tests::Ranks;
-use strait_tests::conformance::hca::{Habits, Line, Party, Pipe, pipes, run};
+use strait_tests::conformance::hca::{Habits, Line, Party, Pipe, pipes, run, run_some};
+use strait_tests::{Ended, Ranks};
 
 /// Time limit: an emulated processor is slow, and so is a device that gives up.
 const LIMIT: Duration = Duration::from_secs(100);
@@ -118,8 +118,37 @@ fn on_two_threads() {
 #[test]
 #[ignore = "needs RDMA devices: cargo xtask vm"]
 fn in_two_processes() {
-    let job = Ranks::new(2, "in_two_processes").within(LIMIT).with_deaths(&[1]);
-    let ended = job.run(|world: World| {
+    let ended = between_processes("in_two_processes", &[1], |_| true);
+    assert!(ended.stdout[0].contains("the_dead_are_unreachable"), "{:?}", ended.stdout);
+}
+
+/// The checks in which data of both ranks, or answers and data, are on their way at once. A slow
+/// wire gives them the time to meet.
+const CROSSING: [&str; 5] = [
+    "both_send_at_once",
+    "a_message_comes_after_writes",
+    "a_read_sees_earlier_writes",
+    "reads_with_writes_behind_cross",
+    "the_last_of_a_chain_speaks_for_all",
+];
+
+#[test]
+#[ignore = "needs RDMA devices with a slow wire: cargo xtask vm"]
+fn on_a_slow_wire() {
+    let ended = between_processes("on_a_slow_wire", &[], |check| CROSSING.contains(&check));
+    for check in CROSSING {
+        assert!(ended.stdout[0].contains(check), "{check}: {:?}", ended.stdout);
+    }
+}
+
+/// Runs the checks that are `wanted` between two ranks, of which these die.
+fn between_processes(
+    test: &'static str,
+    deaths: &[u32],
+    wanted: impl Fn(&str) -> bool + Copy,
+) -> Ended {
+    let job = Ranks::new(2, test).within(LIMIT).with_deaths(deaths);
+    job.run(|world: World| {
         let (rank, peer) = (world.rank(), 1 - world.rank());
         let exchange = |mine: &[u8]| {
             let mut theirs = vec![0; 1024];
@@ -130,9 +159,8 @@ fn in_two_processes() {
             theirs
         };
         let mut member = Member { rank, device: open(rank), exchange, mortal: true };
-        run(&mut member, |line| println!("{line}"));
-    });
-    assert!(ended.stdout[0].contains("the_dead_are_unreachable"), "{:?}", ended.stdout);
+        run_some(&mut member, wanted, |line| println!("{line}"));
+    })
 }
 
 /// A limit that is too low causes an error with the numbers, when a device is opened and later.

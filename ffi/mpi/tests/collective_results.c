@@ -1,5 +1,6 @@
 // Random collective operations: each is carried out twice, by the front and by the host, and both
-// must give the same. Types have gaps, an order of their own and negative bounds.
+// must give the same. Types have gaps, an order of their own and negative bounds. The arguments are
+// a seed and the number of operations.
 #define _GNU_SOURCE
 #include "check.h"
 #include <dlfcn.h>
@@ -240,7 +241,8 @@ int main(int argc, char **argv) {
     MPI_Op_create(multiply, 0, &product);
     MPI_Type_contiguous(4, MPI_UNSIGNED, &matrix), MPI_Type_commit(&matrix);
     state = argc > 1 ? (uint64_t)atoll(argv[1]) * 2 + 1 : 88172645463325252u;
-    for (turn = 0; turn < TURNS; turn++) {
+    int turns = argc > 2 ? atoi(argv[2]) : TURNS;
+    for (turn = 0; turn < turns; turn++) {
         Call c;
         draw(&c, product, matrix);
         prepare(&c);

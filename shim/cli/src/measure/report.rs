@@ -177,6 +177,14 @@ impl Report {
             return Ok(());
         }
         say(&format!("{}{text}", self.table.text(reader_width())))?;
+        self.name_device()
+    }
+
+    /// Prints the device between nodes, if there are several nodes.
+    pub(crate) fn name_device(&self) -> io::Result<()> {
+        if !self.speaks {
+            return Ok(());
+        }
         match &self.network {
             Some(DeviceChoice::Soft(mode)) => say(&format!("device between nodes: {mode}")),
             Some(choice) => say(&format!("device between nodes: {choice}")),

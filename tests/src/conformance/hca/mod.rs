@@ -16,6 +16,8 @@ mod parties;
 mod side;
 
 use core::fmt;
+use core::time::Duration;
+use std::time::Instant;
 
 use strait_core::hca::Hca;
 
@@ -115,12 +117,16 @@ pub struct Line {
     pub name: &'static str,
     /// The result.
     pub outcome: Outcome,
+    /// The time that it took.
+    pub took: Duration,
 }
 
 impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.outcome {
-            Outcome::Holds => write!(f, "{:<44} holds", self.name),
+            Outcome::Holds => {
+                write!(f, "{:<44} holds, {:.1} s", self.name, self.took.as_secs_f64())
+            }
             Outcome::NotApplicable(reason) => {
                 write!(f, "{:<44} not applicable: {reason}", self.name)
             }
@@ -135,16 +141,26 @@ impl fmt::Display for Line {
 ///
 /// When the device breaks a promise of the trait. The other party then waits, and the caller must
 /// end both.
-pub fn run<P: Party>(party: &mut P, mut say: impl FnMut(&Line)) {
+pub fn run<P: Party>(party: &mut P, say: impl FnMut(&Line)) {
+    run_some(party, |_| true, say);
+}
+
+/// Runs the checks with a name that is `wanted`, as [`run`] does.
+pub fn run_some<P: Party>(
+    party: &mut P,
+    wanted: impl Fn(&str) -> bool,
+    mut say: impl FnMut(&Line),
+) {
     let mut side = Side::new(party);
-    for Check { name, run } in checks() {
+    for Check { name, run } in checks().into_iter().filter(|check| wanted(check.name)) {
+        let begin = Instant::now();
         side.begin(name);
         let outcome = match run(&mut side) {
             Ok(()) => Outcome::Holds,
             Err(reason) => Outcome::NotApplicable(reason),
         };
         side.end();
-        say(&Line { name, outcome });
+        say(&Line { name, outcome, took: begin.elapsed() });
     }
 }
 
