@@ -51,8 +51,9 @@ use crate::wire::{HeaderWord, Key, KindLength, PacketKind, Sequence};
 pub struct Baton {
     lines: NonNull<Line>,
     count: u32,
-    /// The flags [`HELD`] and [`OPEN`].
-    state: u32,
+    /// The flags [`HELD`] and [`OPEN`]. They fit a byte: the compiler writes only that one, and a
+    /// read of more than was written last waits until all earlier writes have reached the cache.
+    state: u8,
 }
 
 // SAFETY: one thread at a time uses the end (`&mut self`), and the memory that it points to is
@@ -60,10 +61,10 @@ pub struct Baton {
 unsafe impl Send for Baton {}
 
 /// Flag: this rank read last, so it may write the lines.
-const HELD: u32 = 1;
+const HELD: u8 = 1;
 
 /// Flag: the peer polls the baton, and no older message waits to be sent.
-const OPEN: u32 = 2;
+const OPEN: u8 = 2;
 
 impl Baton {
     /// Creates one end of the baton in the `count` lines at `lines`. The end is shut.

@@ -35,19 +35,29 @@ extern "C" fn strait_isend(
         && let Some(message) = data.at_most(bytes, SHORT_MAX)
         && let Some(instance) = world.find()
     {
-        match instance.any_endpoint(context).send_short(message, destination, tag) {
-            SentShort::Yes => {
-                request.write_if_wanted(Handle::DONE);
-                return 0;
-            }
-            SentShort::ToSleeper => {
-                request.write_if_wanted(Handle::DONE);
-                return wake(instance, destination);
-            }
-            SentShort::No => {}
+        let sent = instance.any_endpoint(context).send_short(message, destination, tag);
+        if let Some(result) = ended(sent, instance, destination, request) {
+            return result;
         }
     }
     isend(world, context, data, bytes, (destination, tag), request)
+}
+
+/// Ends the call after a message that was sent at once.
+#[inline(always)]
+fn ended(
+    sent: SentShort,
+    instance: &Instance,
+    destination: u32,
+    request: OutArg<'_, Handle>,
+) -> Option<c_int> {
+    let result = match sent {
+        SentShort::Yes => 0,
+        SentShort::ToSleeper => wake(instance, destination),
+        SentShort::No => return None,
+    };
+    request.write_if_wanted(Handle::DONE);
+    Some(result)
 }
 
 #[inline(never)]
@@ -59,9 +69,21 @@ fn isend(
     (destination, tag): (u32, u32),
     request: OutArg<'_, Handle>,
 ) -> c_int {
+    // What comes of this send is in a register. Most others leave an operation in memory, which is
+    // read right after it was written: that waits until the lines of the message are written, too.
+    if context <= CONTEXT_MAX
+        && !request.is_null()
+        && let Some(message) = data.at_most(bytes, usize::MAX)
+        && let Some(instance) = world.find()
+    {
+        let sent = instance.any_endpoint(context).send_medium(message, destination, tag);
+        if let Some(result) = ended(sent, instance, destination, request) {
+            return result;
+        }
+    }
     let memory = || data.memory(bytes);
     start("strait_isend", (world, context), memory, request, |memory, endpoint| {
-        memory.send(SendKind::Standard, endpoint, destination, tag)
+        memory.send_after_medium(endpoint, destination, tag)
     })
 }
 

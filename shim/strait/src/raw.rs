@@ -111,6 +111,23 @@ pub trait RawEndpoint: sealed::Sealed {
     unsafe fn begin_send(&self, data: Part, destination: Rank, tag: Tag)
     -> Result<Unscoped, Error>;
 
+    /// Starts a send like [`RawEndpoint::begin_send`], for a caller to which
+    /// [`RawEndpoint::send_medium`] has just said no.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Endpoint::send`].
+    ///
+    /// # Safety
+    ///
+    /// The caller guarantees the contract of [`RawEndpoint::begin_send`].
+    unsafe fn begin_send_after_medium(
+        &self,
+        data: Part,
+        destination: Rank,
+        tag: Tag,
+    ) -> Result<Unscoped, Error>;
+
     /// Starts a send of the concatenation of `parts`, like [`RawEndpoint::begin_send`].
     ///
     /// # Errors
@@ -293,6 +310,19 @@ impl RawEndpoint for Endpoint<'_> {
     ) -> Result<Unscoped, Error> {
         // SAFETY: the caller guarantees the same (contract of `begin_send`).
         unsafe { Endpoint::begin_send(self, data, destination, tag) }
+    }
+
+    unsafe fn begin_send_after_medium(
+        &self,
+        data: Part,
+        destination: Rank,
+        tag: Tag,
+    ) -> Result<Unscoped, Error> {
+        // SAFETY: the caller guarantees the same (contract of `begin_send_after_medium`).
+        unsafe {
+            let data = Cursor::contiguous(data);
+            self.push_send(SendMode::Standard, Owner::UNSCOPED, data, destination, tag)
+        }
     }
 
     #[inline(always)]

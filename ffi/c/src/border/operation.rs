@@ -58,6 +58,19 @@ impl OperationMemory {
         Ok(self.kept_by(started?).without_status())
     }
 
+    /// Starts a standard send that the short paths have declined.
+    pub(crate) fn send_after_medium(
+        self,
+        endpoint: Endpoint<'_>,
+        to: u32,
+        tag: u32,
+    ) -> Result<PendingOperation, Error> {
+        let Self::One(part) = self else { return self.send(SendKind::Standard, endpoint, to, tag) };
+        // SAFETY: the memory outlasts the operation (invariant).
+        let started = unsafe { endpoint.begin_send_after_medium(part, to, tag) };
+        Ok(PendingOperation::new(started?).without_status())
+    }
+
     /// Starts a receive into one buffer, if its message is short or arrives later.
     #[inline(always)]
     pub(crate) fn recv_short(
