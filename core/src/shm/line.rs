@@ -233,6 +233,22 @@ impl LineMessage {
         }
     }
 
+    /// Returns the payload of a message of one line that has `N` bytes. They need not go through
+    /// memory, as those of [`LineMessage::copy`] do.
+    #[inline(always)]
+    #[must_use]
+    pub fn payload<const N: usize>(&self) -> [u8; N] {
+        const { assert!(N <= SHORT_MAX, "the payload takes several lines") };
+        // SAFETY: the line is valid and ours to read, as in `key`. The payload begins behind the 8
+        // bytes of key and has room for 48 bytes.
+        unsafe {
+            self.first.as_ref().body.with(|body| {
+                let payload = body.cast::<u8>().add(size_of::<Key>());
+                payload.cast::<[u8; N]>().read()
+            })
+        }
+    }
+
     /// Copies the payload, which has the length of `buffer`, out of consecutive lines.
     ///
     /// # Safety

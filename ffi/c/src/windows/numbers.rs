@@ -43,23 +43,25 @@ struct Accumulate<'call> {
     operation: c_int,
 }
 
-/// An accumulate with its window and its checked operation.
-struct OnWindow<'call> {
-    window: &'call Window<'static>,
+/// An accumulate with its window and its checked operation. It is passed by reference: a copy would
+/// be read in wider pieces than the arguments were written, and so wait until they are in the cache.
+struct OnWindow<'on, 'call> {
+    window: &'on Window<'static>,
     op: Op,
-    accumulate: Accumulate<'call>,
+    accumulate: &'on mut Accumulate<'call>,
 }
 
-impl ActOnNumbers for OnWindow<'_> {
+impl ActOnNumbers for OnWindow<'_, '_> {
     /// The size in bytes of the origin's numbers.
     type Done = usize;
 
     fn act<T: Number>(self, typed: Typed<T>) -> Called<usize> {
         let Self { window, op, accumulate } = self;
-        let Accumulate { data, results, count, numbers, .. } = accumulate;
-        let TargetNumbers { target, displacement, shape } = numbers;
+        let Accumulate { data, count, .. } = *accumulate;
+        let TargetNumbers { target, displacement, shape } = accumulate.numbers;
         let data = data.numbers(count, typed)?;
         let bytes = size_of_val(data);
+        let results = accumulate.results.take();
         let results = results.map(|results| results.numbers(count, typed)).transpose()?;
         if shape.is_none() {
             match results {
@@ -89,19 +91,20 @@ impl ActOnNumbers for OnWindow<'_> {
 
 impl Accumulate<'_> {
     /// Performs the operation, and returns the size in bytes of the origin's numbers.
-    fn perform(self, window: &Window<'static>, of: TypeArg) -> Called<usize> {
+    fn perform(&mut self, window: &Window<'static>, of: TypeArg) -> Called<usize> {
         let op = op(self.operation)?;
         of.dispatch(OnWindow { window, op, accumulate: self })
     }
 
-    fn call(self, call: &'static str, window: HandleArg<'_>, of: TypeArg) -> c_int {
+    #[inline(always)]
+    fn call(&mut self, call: &'static str, window: HandleArg<'_>, of: TypeArg) -> c_int {
         with(call, window, |window| self.perform(window, of).map(drop))
     }
 
     /// Performs the operation, which is complete when this returns, and gives C a completed
     /// request.
     fn call_with_request(
-        self,
+        &mut self,
         call: &'static str,
         window: HandleArg<'_>,
         of: TypeArg,
@@ -127,7 +130,7 @@ extern "C" fn strait_accumulate(
     operation: c_int,
 ) -> c_int {
     let numbers = TargetNumbers { target, displacement, shape };
-    let accumulate = Accumulate { data, results: None, count, numbers, operation };
+    let mut accumulate = Accumulate { data, results: None, count, numbers, operation };
     accumulate.call("strait_accumulate", window, of)
 }
 
@@ -144,7 +147,7 @@ extern "C" fn strait_get_accumulate(
     operation: c_int,
 ) -> c_int {
     let numbers = TargetNumbers { target, displacement, shape };
-    let accumulate = Accumulate { data, results: Some(results), count, numbers, operation };
+    let mut accumulate = Accumulate { data, results: Some(results), count, numbers, operation };
     accumulate.call("strait_get_accumulate", window, of)
 }
 
@@ -161,7 +164,7 @@ extern "C" fn strait_raccumulate(
     request: OutArg<'_, Handle>,
 ) -> c_int {
     let numbers = TargetNumbers { target, displacement, shape };
-    let accumulate = Accumulate { data, results: None, count, numbers, operation };
+    let mut accumulate = Accumulate { data, results: None, count, numbers, operation };
     accumulate.call_with_request("strait_raccumulate", window, of, request)
 }
 
@@ -179,7 +182,7 @@ extern "C" fn strait_rget_accumulate(
     request: OutArg<'_, Handle>,
 ) -> c_int {
     let numbers = TargetNumbers { target, displacement, shape };
-    let accumulate = Accumulate { data, results: Some(results), count, numbers, operation };
+    let mut accumulate = Accumulate { data, results: Some(results), count, numbers, operation };
     accumulate.call_with_request("strait_rget_accumulate", window, of, request)
 }
 
