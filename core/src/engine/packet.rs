@@ -45,24 +45,18 @@ impl Packet {
     }
 
     /// Returns the payload of a packet that must have exactly `N` bytes.
-    #[inline(always)]
     pub(super) fn head_of_payload<const N: usize>(&self) -> Result<[u8; N], Corrupt> {
         if self.length != N {
             return Err(Corrupt::Length { found: self.length as u64, max: N as u64 });
         }
-        Ok(match self.payload {
-            PacketPayload::Lines(message) => message.payload(),
-            _ => self.head_of_cell(),
-        })
-    }
-
-    /// Returns the first bytes of a payload that lies in a cell.
-    fn head_of_cell<const N: usize>(&self) -> [u8; N] {
+        if let PacketPayload::Lines(message) = self.payload {
+            return Ok(message.payload());
+        }
         let mut bytes = [0; N];
         let part = crate::buffer::Part { base: NonNull::from(&mut bytes).cast(), length: N };
         // SAFETY: the array lives as long as the cursor.
         self.scatter_to(&mut unsafe { Cursor::contiguous(part) });
-        bytes
+        Ok(bytes)
     }
 
     /// Returns whether this packet is its whole message.
