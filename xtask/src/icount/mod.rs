@@ -3,6 +3,7 @@
 //! Counts repeat to the instruction on any x86-64 machine with the same compiler; times do not.
 //! This is therefore the only performance figure that can fail a run.
 
+mod forwarding;
 mod gate;
 mod profile;
 
@@ -62,6 +63,7 @@ pub(crate) fn run(shell: &Shell, json: bool) -> Result<(), Stop> {
         print!("{}", table(&counted));
     }
     verdict(&counted)?;
+    forwarding::check(shell, &shell.target().join("icount"))?;
     absence
 }
 

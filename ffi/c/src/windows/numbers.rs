@@ -44,7 +44,8 @@ struct Accumulate<'call> {
 }
 
 /// An accumulate with its window and its checked operation. It is passed by reference: a copy would
-/// be read in wider pieces than the arguments were written, and so wait until they are in the cache.
+/// be read in wider pieces than those in which the arguments were written
+/// (docs/instruction-count.md).
 struct OnWindow<'on, 'call> {
     window: &'on Window<'static>,
     op: Op,
