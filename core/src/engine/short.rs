@@ -63,6 +63,11 @@ impl<M: Memory + Clone> Engine<M> {
         {
             return sent;
         }
+        // It fetches the lines all at once, as the general way does not.
+        let sent = self.send_straight(destination, key, payload);
+        if sent != SentShort::No {
+            return sent;
+        }
         let peer = &mut self.peers[destination as usize];
         let fill = |to: NonNull<u8>, offset, piece| {
             // SAFETY: `send` asks for pieces of the payload, each at most one line's, and gives
