@@ -179,9 +179,13 @@ impl<'a> Team<'a> {
         if !doubtful {
             return error;
         }
-        match self.world.look_for_the_gone() {
-            Ok(_) => self.loss().map_or(error, Error::Fault),
-            Err(error) => error,
+        if let Err(error) = self.world.look_for_the_gone() {
+            return error;
+        }
+        match self.loss() {
+            // The others may have ended the operation, and then left in good order.
+            None | Some(Fault::PeerFinished { .. }) => error,
+            Some(death) => Error::Fault(death),
         }
     }
 

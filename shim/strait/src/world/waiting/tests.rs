@@ -307,3 +307,24 @@ fn an_operation_that_is_given_up_ends_too() {
     assert!(world.lock_progress().is_over(id));
     world.finalize().unwrap();
 }
+
+/// The last member of a group may learn that the others have left before it polls again.
+#[test]
+fn a_message_counts_that_came_before_its_sender_left() {
+    let worlds = World::in_process(2).unwrap();
+    let mut buffer = [0_u8; 8];
+    let pattern = Pattern { context: 0, source: 0, tag: 7 };
+    // SAFETY: the receive ends before the buffer does.
+    let received = unsafe {
+        worlds[1].irecv(pattern, Cursor::contiguous(part_of_mut(&mut buffer)), Owner::BLOCKING)
+    };
+    let Ok(Received::Pending(id)) = received else { panic!("{received:?}") };
+    worlds[0].endpoint().send(&[5_u8; 8], 1, 7).unwrap();
+    let loss = || Some(Fault::PeerFinished { rank: 0 });
+    let outcome = worlds[1].wait_until_over(id, || Wait::new(Call::Collective), loss).unwrap();
+    assert_eq!(outcome.map(|status| status.bytes), Ok(8));
+    assert_eq!(buffer, [5; 8]);
+    for world in worlds {
+        world.finalize().unwrap();
+    }
+}
