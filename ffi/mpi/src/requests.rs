@@ -95,8 +95,8 @@ impl RequestTable {
 
     /// Adds a request and returns its handle. Returns `None` if there are no more handles.
     ///
-    /// Inlined, the entry is made where it stays. A copy would be read in wider pieces than those in
-    /// which it was written (docs/instruction-count.md).
+    /// Inlined, the entry is made where it stays. A copy would be read in wider pieces than those
+    /// in which it was written (docs/instruction-count.md).
     #[inline(always)]
     pub(crate) fn add(&self, entry: RequestEntry) -> Option<Handle> {
         let slot = self.take_slot()?;
