@@ -10,7 +10,6 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 
-use crate::setup::{self, Tool};
 use crate::shell::Shell;
 use crate::stop::Stop;
 
@@ -54,12 +53,8 @@ impl Access {
 /// Traces `benches/forwarding.c`, and returns an error for a call in which more reads wait than is
 /// known.
 pub(super) fn check(shell: &Shell, prefix: &Path) -> Result<(), Stop> {
-    setup::need(shell, Tool::Cpp)?;
-    let (program, library) = (prefix.join("forwarding"), prefix.join("lib"));
-    let arguments = "-std=c99 -O2 -Wall -Wextra -Werror -no-pie -Iffi/c/include \
-                     benches/forwarding.c -lstrait -L";
-    let step = shell.step("cc", arguments).arg(&library).arg("-o").arg(&program);
-    step.arg(format!("-Wl,-z,now,--disable-new-dtags,-rpath,{}", library.display())).output()?;
+    // Its functions lie where `nm` says.
+    let program = super::link_c(shell, prefix, "forwarding", "-no-pie")?;
     let symbols = shell.step("nm", "--print-size --defined-only").arg(&program).stdout()?;
     let trace = prefix.join("forwarding.trace");
     shell

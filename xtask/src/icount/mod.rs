@@ -74,15 +74,21 @@ fn build(shell: &Shell) -> Result<PathBuf, Stop> {
     program.ok_or_else(|| Stop::Failed("cargo made no program called icount".into()))
 }
 
-/// Builds the counted calls in C, against the shared library as it is installed.
+/// Installs the shared library, and builds the counted calls in C against it.
 fn build_c(shell: &Shell) -> Result<PathBuf, Stop> {
-    setup::need(shell, Tool::Cpp)?;
     let prefix = shell.target().join("icount");
     install::without_fronts(shell, &prefix, false)?;
-    let (program, library) = (prefix.join("icount"), prefix.join("lib"));
-    let arguments =
-        "-std=c99 -O2 -Wall -Wextra -Werror -Iffi/c/include benches/icount.c -lstrait -L";
-    let step = shell.step("cc", arguments).arg(&library).arg("-o").arg(&program);
+    link_c(shell, &prefix, "icount", "")
+}
+
+/// Builds `benches/NAME.c` against the shared library below `prefix`.
+fn link_c(shell: &Shell, prefix: &Path, name: &str, flags: &str) -> Result<PathBuf, Stop> {
+    setup::need(shell, Tool::Cpp)?;
+    let (program, library) = (prefix.join(name), prefix.join("lib"));
+    let arguments = format!(
+        "-std=c99 -O2 -Wall -Wextra -Werror {flags} -Iffi/c/include benches/{name}.c -lstrait -L"
+    );
+    let step = shell.step("cc", &arguments).arg(&library).arg("-o").arg(&program);
     // `-z now` resolves the functions of the library when the program starts, as a library linked
     // for speed does. The runpath makes sure that this library is used, although cargo puts its own
     // folders first.
