@@ -390,8 +390,12 @@ impl World {
     /// may go on sending, so their number is limited.
     fn take_what_has_come(&self) {
         const POLLS: u32 = 1000;
-        // The next poll meets an error again.
-        let _ = (0..POLLS).find(|_| !matches!(self.progress(), Ok(true)));
+        for _ in 0..POLLS {
+            // The next poll meets an error again.
+            if !matches!(self.progress(), Ok(true)) {
+                return;
+            }
+        }
     }
 
     /// Ends an operation's claim on its buffer without its outcome. The operation has not ended.
