@@ -137,6 +137,7 @@ fn header(input: &mut Unstructured<'_>) -> Result<()> {
             plan.pair_range(last, last),
             plan.parcel_range(last, last, ParcelSet::First),
             plan.parcel_range(last, last, ParcelSet::Further),
+            plan.parcel_range(last, last, ParcelSet::Last),
             plan.ring_range(last, last),
             plan.heap_range(last),
         ];

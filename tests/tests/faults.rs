@@ -33,7 +33,7 @@ fn all_to_all(world: &World, ranks: &[u32], tag: u32) {
     let id = |from: u32, to: u32, length: usize| {
         u64::from(tag) << 48 | u64::from(from) << 40 | u64::from(to) << 32 | length as u64
     };
-    for length in [0, 8, 1000, 20_000, 300_000] {
+    for length in [0, 8, 1000, 20_000, 600_000] {
         report(format_args!("all to all, {length} bytes"));
         let data: Vec<_> = others().map(|to| payload::of(id(me, to, length), length)).collect();
         let mut rooms: Vec<_> = others().map(|_| vec![0; length]).collect();

@@ -313,7 +313,7 @@ fn announcements_and_barriers_pass_a_full_queue() {
     let name = "announcements_and_barriers_pass_a_full_queue";
     job(shape::tiny(2, 1), name).run(|world| {
         let endpoint = world.endpoint();
-        let large = payload::of(9, 300_000);
+        let large = payload::of(9, 600_000);
         let flood = vec![7_u8; 900];
         endpoint.scope(|scope| {
             let mut sends = Vec::new();
@@ -379,7 +379,7 @@ fn an_offered_message_can_be_let_go_on_either_side() {
 fn leave_without_a_receive(job: Ranks) {
     job.with("STRAIT_UNEXPECTED_MAX", 0).run(|world| {
         let endpoint = world.endpoint();
-        let data: Vec<_> = [8, 5000, 300_000].map(|length| vec![7_u8; length]).into();
+        let data: Vec<_> = [8, 5000, 600_000].map(|length| vec![7_u8; length]).into();
         endpoint.scope(|scope| {
             for data in &data {
                 drop(scope.isend(data, 1 - world.rank(), TAG).unwrap());

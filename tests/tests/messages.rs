@@ -9,7 +9,7 @@ use strait::{ANY_TAG, Endpoint, Fault, Rendezvous, Request, Status, Tuning, Worl
 use strait_tests::{in_one_thread, payload, shape, threads};
 
 /// Lengths of messages that go by line, by one cell and by many.
-const LENGTHS: [usize; 5] = [0, 8, 900, 10_000, 300_000];
+const LENGTHS: [usize; 5] = [0, 8, 900, 10_000, 600_000];
 
 /// Makes progress on all ranks in turn until `over` returns true.
 fn until(worlds: &[World], mut over: impl FnMut() -> bool) {
@@ -459,7 +459,7 @@ fn a_rank_that_leaves_has_handed_everything_over() {
 /// Without the bypass, each receive is posted and then matched, whatever path its message takes.
 #[test]
 fn receives_without_the_bypass_find_every_message() {
-    let lengths = [0, 8, 48, 200, 4000, 20_000, 300_000];
+    let lengths = [0, 8, 48, 200, 4000, 20_000, 600_000];
     World::run_in_process(2, |world| {
         let endpoint = world.endpoint();
         world.retune(Tuning { bypass: false, ..world.tuning() });

@@ -154,7 +154,7 @@ fn messages_of_all_lengths_keep_their_order_whatever_they_go_in() {
 /// Rank 0 names a parcel of rank 1's own, and a parcel that does not exist.
 #[test]
 fn a_parcel_that_is_not_the_peer_s_is_an_error() {
-    for number in [4_u16, 32, u16::MAX] {
+    for number in [4_u16, 64, u16::MAX] {
         let mut job = Engines::new(SegmentConfig::new(2));
         // The first message goes through a cell, and reports that the fastbox is in use.
         job.send(0, 1, 0, 8);
@@ -165,7 +165,7 @@ fn a_parcel_that_is_not_the_peer_s_is_an_error() {
         // payload the bytes before the number.
         job.arena.scribble(pair + 2 * 64 + 16 + 20, &number.to_ne_bytes());
         let expected =
-            ProgressError::Corrupt(Corrupt::Parcel { found: number.into(), parcels: 32 });
+            ProgressError::Corrupt(Corrupt::Parcel { found: number.into(), parcels: 64 });
         for _ in 0..3 {
             assert_eq!(job.engines[1].progress(), Err(expected));
         }

@@ -8,7 +8,7 @@ use strait_core::rndv::{SAMPLES, USAGE_MIN};
 use strait_tests::{Ranks, payload};
 
 /// A length, in bytes, above that of eager messages and of messages through the ring.
-const LARGE: usize = 300_000;
+const LARGE: usize = 600_000;
 
 /// The tag of an envelope in which every second message is short, so that its RTR is missed.
 const WASTED: u32 = 2;

@@ -78,7 +78,7 @@ fn exchange(world: &World, seed: u64) {
     let other = 1 - rank;
     for window in 0..6 {
         let mut common = Rng::with_seed(seed << 8 | window);
-        let lengths: Vec<usize> = (0..4).map(|_| common.usize(1000..400_000)).collect();
+        let lengths: Vec<usize> = (0..4).map(|_| common.usize(1000..700_000)).collect();
         let capacities: Vec<usize> = lengths
             .iter()
             .map(|length| if common.u8(..4) == 0 { length / 2 } else { length + common.usize(..9) })

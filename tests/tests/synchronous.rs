@@ -10,7 +10,7 @@ use strait::{
 use strait_tests::{Ranks, by_each_transfer, die, in_one_thread, payload, shape, threads_on};
 
 /// Lengths of messages that go by line, by one cell, by many, in parcels, and large.
-const LENGTHS: [usize; 7] = [0, 8, 900, 10_000, 30_000, 100_000, 300_000];
+const LENGTHS: [usize; 7] = [0, 8, 900, 10_000, 30_000, 100_000, 600_000];
 
 /// The tag of the messages that coordinate the ranks.
 const NEWS: u32 = 99;

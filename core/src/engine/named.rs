@@ -120,7 +120,7 @@ mod tests {
     const NAMED: u32 = 2;
 
     /// A length, in bytes, above that of messages in parcels.
-    const LARGE: usize = 300_000;
+    const LARGE: usize = 600 * 1024;
 
     fn cursor(bytes: &mut [u8]) -> Cursor {
         let part = Part { base: NonNull::from(&mut *bytes).cast(), length: bytes.len() };

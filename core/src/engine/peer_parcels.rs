@@ -6,7 +6,7 @@ use core::ptr::NonNull;
 use super::short_paths::ShortPaths;
 use crate::buffer::copy::{copy_cached, copy_short};
 use crate::layout::Segment;
-use crate::shm::{FIRST_PARCELS, ParcelSet, Parcels};
+use crate::shm::{FIRST_PARCELS, FURTHER_PARCELS, ParcelSet, Parcels};
 use crate::sync::{Step, finish_look, reached};
 use crate::wire::{Corrupt, Key, PARCEL, PacketKind, ParcelHead, ParcelRun, Sequence};
 
@@ -17,17 +17,23 @@ const LOOKS_AT_PIECE: u32 = 1000;
 /// Longest message, in bytes, that fits what a rank has of the first set at the start.
 pub(super) const FIRST_MAX: usize = (FIRST_PARCELS / 2) as usize * PARCEL;
 
+/// The same for the first two sets. A longer message goes in parcels only as an answer: a stream of
+/// them takes less time through the copy ring.
+const FURTHER_MAX: usize = (FURTHER_PARCELS / 2) as usize * PARCEL;
+
 /// This rank's view of the parcels of a pair.
 #[derive(Debug)]
 pub(super) struct PeerParcels {
     parcels: Parcels,
     /// For each set, whether its memory was asked for, or there is none.
-    asked: [bool; 2],
+    asked: [bool; ParcelSet::ALL.len()],
     /// Bytes that have been taken of the parcel which the next packet from the peer names, while
     /// its sender fills it.
     taken: usize,
     /// Whether the last run between the two ranks went to the peer, or there was none.
     sent_last: bool,
+    /// Whether a run has gone to the peer yet.
+    sent_any: bool,
     /// Whether the runs of the message that was begun last are lent.
     lends: bool,
     /// Whether this rank has given any away.
@@ -54,6 +60,7 @@ impl PeerParcels {
             asked,
             taken: 0,
             sent_last: true,
+            sent_any: false,
             lends: false,
             gave: false,
             streams: false,
@@ -62,7 +69,7 @@ impl PeerParcels {
 
     /// Leaves the pair without parcels.
     pub(super) const fn refuse(&mut self) {
-        self.asked = [true; 2];
+        self.asked = [true; ParcelSet::ALL.len()];
     }
 
     /// Returns a set of parcels that a message of `length` bytes wants, if no memory was wanted for
@@ -70,8 +77,9 @@ impl PeerParcels {
     #[inline]
     pub(super) const fn wants_memory(&self, length: usize) -> Option<ParcelSet> {
         match self.asked {
-            [false, _] => Some(ParcelSet::First),
-            [true, false] if length > FIRST_MAX || self.streams => Some(ParcelSet::Further),
+            [false, ..] => Some(ParcelSet::First),
+            [true, false, _] if length > FIRST_MAX || self.streams => Some(ParcelSet::Further),
+            [true, true, false] if length > FURTHER_MAX => Some(ParcelSet::Last),
             _ => None,
         }
     }
@@ -92,9 +100,20 @@ impl PeerParcels {
         if !self.parcels.hold(length) {
             self.parcels.collect();
         }
-        let has_room = self.parcels.will_hold(length);
+        let has_room = self.parcels.will_hold(length) && (length <= FURTHER_MAX || self.answers());
         self.streams |= !has_room && self.gave && self.sent_last && length <= FIRST_MAX;
         has_room
+    }
+
+    /// Returns whether the next run would answer one of the peer's, or would be the first.
+    const fn answers(&self) -> bool {
+        !(self.sent_last && self.sent_any)
+    }
+
+    /// Returns whether a message of `length` bytes may come from the peer in parcels: one of the
+    /// longest only as an answer.
+    pub(super) const fn may_bring(&self, length: usize) -> bool {
+        length <= FURTHER_MAX || self.sent_last && self.sent_any
     }
 
     /// Begins a message of `length` bytes that goes in parcels.
@@ -131,6 +150,7 @@ impl PeerParcels {
             self.parcels.lend(head.run());
         }
         self.sent_last = true;
+        self.sent_any = true;
     }
 
     /// Hands the peer a run of this rank's parcels by a packet in lines, and fills it piece by
@@ -324,7 +344,11 @@ mod tests {
             assert_eq!(low.wants_memory(FIRST_MAX + 1), Some(ParcelSet::Further));
             assert!(!low.have_room(FIRST_MAX + 1));
             low.backed(ParcelSet::Further, true);
-            assert!(low.wants_memory(usize::MAX).is_none() && low.have_room(FIRST_MAX + 1));
+            assert!(low.wants_memory(FURTHER_MAX).is_none() && low.have_room(FIRST_MAX + 1));
+            assert_eq!(low.wants_memory(FURTHER_MAX + 1), Some(ParcelSet::Last));
+            assert!(low.have_room(FURTHER_MAX) && !low.have_room(FURTHER_MAX + 1));
+            low.backed(ParcelSet::Last, true);
+            assert!(low.wants_memory(usize::MAX).is_none() && low.have_room(2 * FURTHER_MAX));
             low.refuse();
             assert!(PeerParcels::new(segment, 1, 1).wants_memory(usize::MAX).is_none());
         });
@@ -388,6 +412,33 @@ mod tests {
             for length in [2 * FIRST_MAX, 2 * FIRST_MAX + 1, 4 * FIRST_MAX] {
                 out.begin(length);
                 assert_eq!(out.lends(), length > 3 * FIRST_MAX, "{length}");
+            }
+        });
+    }
+
+    #[test]
+    fn the_longest_messages_go_in_parcels_first_and_then_as_answers() {
+        with_segment(2, |segment| {
+            const LONG: usize = 2 * FURTHER_MAX;
+            let [mut out, mut back] = pair(segment);
+            for parcels in [&mut out, &mut back] {
+                parcels.backed(ParcelSet::Further, true);
+                parcels.backed(ParcelSet::Last, true);
+                assert!(parcels.have_room(LONG));
+            }
+            let pass = |out: &mut PeerParcels, back: &mut PeerParcels| {
+                let (head, sequence) = send(segment, out, &[7; PARCEL], 0);
+                assert!(back.take_message(&head, sequence, &mut [0; PARCEL]));
+                back.keep(&head);
+            };
+            for _ in 0..3 {
+                pass(&mut out, &mut back);
+                assert!(!out.have_room(LONG) && out.have_room(FURTHER_MAX));
+                assert!(back.have_room(LONG));
+                assert!(out.may_bring(LONG) && !back.may_bring(LONG));
+                assert!(back.may_bring(FURTHER_MAX));
+                pass(&mut back, &mut out);
+                assert!(out.have_room(LONG));
             }
         });
     }

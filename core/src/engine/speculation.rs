@@ -106,7 +106,9 @@ impl<M: Memory + Clone> Engine<M> {
         let source = self.peers.get(pattern.source as usize);
         let is_far = source.is_some_and(Peer::is_remote);
         let choice = self.rendezvous(pattern.context);
-        let by_parcels = choice == Rendezvous::Adaptive && self.tuning.suits_parcels(length);
+        let by_parcels = choice == Rendezvous::Adaptive
+            && self.tuning.suits_parcels(length)
+            && source.is_none_or(|peer| peer.parcels.may_bring(length));
         self.tuning.may_announce(length)
             && choice != Rendezvous::Plain
             && !self.negotiation.is_named(Key::new(pattern.context, pattern.tag))
@@ -179,14 +181,16 @@ impl<M: Memory + Clone> Engine<M> {
         {
             return false;
         }
-        let (unasked, pointless) = match self.peers[source as usize].is_remote() {
+        let peer = &self.peers[source as usize];
+        let (unasked, pointless) = match peer.is_remote() {
             // A receive that waits inside the library answers an RTS at once. Parcels need neither
             // RTS nor RTR.
             false => (
                 self.tuning.eager_max,
                 owner == Owner::BLOCKING
                     || self.rendezvous(context) == Rendezvous::Adaptive
-                        && self.tuning.suits_parcels(buffer.remaining()),
+                        && self.tuning.suits_parcels(buffer.remaining())
+                        && peer.parcels.may_bring(buffer.remaining()),
             ),
             // From another node that takes its time. A buffer of several parts is read part after
             // part.
@@ -244,6 +248,7 @@ mod tests {
         assert!(!asks(Rendezvous::Adaptive, 256 * kib, 256 * kib));
         assert!(asks(Rendezvous::Adaptive, 256 * kib, 257 * kib));
         assert!(asks(Rendezvous::Adaptive, 0, 16 * kib), "without parcels");
+        assert!(asks(Rendezvous::Adaptive, 512 * kib, 257 * kib), "it answers nothing");
         assert!(asks(Rendezvous::Speculative, 256 * kib, 16 * kib), "it asks in any case");
         assert!(!asks(Rendezvous::Plain, 256 * kib, 257 * kib));
     }

@@ -49,7 +49,7 @@ impl Default for Tuning {
             fastbox_max: 2048,
             eager_max: 12 * 1024,
             stream_max: 16 * 1024,
-            parcel_max: if has_fast_kernel_copies() { 64 * 1024 } else { 256 * 1024 },
+            parcel_max: if has_fast_kernel_copies() { 64 * 1024 } else { 512 * 1024 },
             unexpected_max: 4 << 20,
             bypass: true,
             transfer: Transfer::Auto,

@@ -44,8 +44,8 @@ impl SegmentConfig {
     ///
     /// - 64 cells of 16 KiB each per rank, which stay in the first two cache levels of both sides;
     /// - eight pages for each pair, with a baton that holds 1 KiB and two fastboxes of 13 KiB;
-    /// - 64 KiB of parcels on either side for each pair that exchanges longer messages, and 192
-    ///   more if they are longer than that;
+    /// - 64 KiB of parcels on either side for each pair that exchanges longer messages, 192 more if
+    ///   they are longer than that, and 256 more if they are longer than both together;
     /// - for large messages, a copy ring of 1 MiB each way, more than the second cache level;
     /// - room for 4 GiB in each heap.
     ///
@@ -63,7 +63,7 @@ impl SegmentConfig {
             fastbox_lines: 245,
             baton_lines: 20,
             ring_granules: 256,
-            parcels: 32,
+            parcels: 64,
             heap_bytes: 4 << 30,
         };
         if ranks <= LONG_FASTBOXES {

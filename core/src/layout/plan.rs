@@ -295,7 +295,9 @@ impl SegmentPlan {
         let length = of_set as usize * PARCEL;
         match set {
             ParcelSet::First => (begin, words + length),
-            ParcelSet::Further => (begin + words + number as usize * PARCEL, length),
+            ParcelSet::Further | ParcelSet::Last => {
+                (begin + words + number as usize * PARCEL, length)
+            }
         }
     }
 
@@ -384,12 +386,14 @@ mod tests {
             assert_eq!(plan.pair_range(0, 0).0, plan.resident_bytes());
             assert_eq!(plan.pair_range(0, ranks - 1), plan.pair_range(ranks - 1, 0));
             let (last, length) = plan.pair_range(ranks - 1, ranks - 1);
-            let [first, further] = ParcelSet::ALL.map(|set| plan.parcel_range(0, ranks - 1, set));
+            let sets = ParcelSet::ALL.map(|set| plan.parcel_range(0, ranks - 1, set));
             let parcels = plan.parcel_range(0, 0, ParcelSet::First).0;
             assert_eq!((last + length).next_multiple_of(PAGE), parcels);
-            assert_eq!(first.0 + first.1, further.0);
-            assert_eq!(first, plan.parcel_range(ranks - 1, 0, ParcelSet::First));
-            let (last, length) = plan.parcel_range(ranks - 1, ranks - 1, ParcelSet::Further);
+            for pair in sets.windows(2) {
+                assert_eq!(pair[0].0 + pair[0].1, pair[1].0);
+            }
+            assert_eq!(sets[0], plan.parcel_range(ranks - 1, 0, ParcelSet::First));
+            let (last, length) = plan.parcel_range(ranks - 1, ranks - 1, ParcelSet::Last);
             assert_eq!(last + length, plan.ring_range(0, 0).0);
             let (last, length) = plan.ring_range(ranks - 1, ranks - 1);
             // No rank uses the second ring of its own block.
@@ -419,8 +423,9 @@ mod tests {
         let two = SegmentPlan::new(SegmentConfig::new(2)).unwrap();
         assert_eq!(two.bytes_with_active_pairs(0), 2_179_072);
         assert_eq!(two.bytes_with_active_pairs(1) - two.bytes_with_active_pairs(0), 32_768);
-        let [first, further] = ParcelSet::ALL.map(|set| two.parcel_range(0, 1, set).1);
-        assert_eq!((first, further, two.parcel_bytes()), (143_360, 393_216, 536_576));
+        let sets = ParcelSet::ALL.map(|set| two.parcel_range(0, 1, set).1);
+        assert_eq!((sets, two.parcel_bytes()), ([151_552, 393_216, 524_288], 1_069_056));
+
         assert_eq!(two.ring_bytes(), 1_069_056);
     }
 
@@ -436,7 +441,7 @@ mod tests {
             SegmentPlan::new(SegmentConfig { cell_payload: 1000, ..base }),
             Err(PlanError::CellPayload { found: 1000 })
         );
-        for found in [7, 34] {
+        for found in [7, PARCELS_MAX + 2] {
             let refused = Err(PlanError::Parcels { found });
             assert_eq!(SegmentPlan::new(SegmentConfig { parcels: found, ..base }), refused);
         }

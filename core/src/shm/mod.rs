@@ -36,7 +36,7 @@ pub use fastbox_snapshot::fastbox_lines_sent;
 pub use flow::FlowWords;
 pub use free_queue::FreeQueue;
 pub use line::{Line, LineMessage};
-pub use parcels::{FIRST_PARCELS, ParcelSet, ParcelWord, Parcels, parcel_words};
+pub use parcels::{FIRST_PARCELS, FURTHER_PARCELS, ParcelSet, ParcelWord, Parcels, parcel_words};
 pub use recovery::InFlightMarker;
 pub use recv_queue::RecvQueue;
 pub use steps::Steps;

@@ -6,7 +6,7 @@
 //! that read it last. The answer to a message travels in the parcel that the message came in. Each
 //! line of the parcel then crosses from core to core once per message.
 //!
-//! The parcels are in two sets, so that a pair without long messages needs memory for the first
+//! The parcels are in three sets, so that a pair without long messages needs memory for the first
 //! one alone. Each rank of the pair starts with half of each set. It fills those with the lowest
 //! numbers first, so that few parcels circulate and they stay in the caches. A packet may name
 //! several consecutive parcels, a *run*.
@@ -46,26 +46,35 @@ pub const fn parcel_words(count: u32) -> usize {
 pub enum ParcelSet {
     /// The first [`FIRST_PARCELS`], with the marks of all. Every message in parcels wants them.
     First,
-    /// The others. Messages that are longer than a rank's half of the first ones want them.
+    /// The next, up to [`FURTHER_PARCELS`]. Messages that are longer than a rank's half of the first
+    /// ones want them.
     Further,
+    /// The others. Messages that are longer than a rank's half of those before want them.
+    Last,
 }
 
 /// Number of parcels in the first set, unless the pair has fewer.
 pub const FIRST_PARCELS: u32 = 8;
 
+/// Number of parcels in the first two sets, unless the pair has fewer.
+pub const FURTHER_PARCELS: u32 = 32;
+
 impl ParcelSet {
-    /// Both sets.
-    pub const ALL: [Self; 2] = [Self::First, Self::Further];
+    /// All sets.
+    pub const ALL: [Self; 3] = [Self::First, Self::Further, Self::Last];
 
     /// Returns the number of the first parcel of the set and how many it has, an even number, if
     /// the pair has `count`.
     #[must_use]
     pub const fn numbers(self, count: u32) -> (u32, u32) {
-        let first = if count < FIRST_PARCELS { count } else { FIRST_PARCELS };
-        match self {
-            Self::First => (0, first),
-            Self::Further => (first, count - first),
-        }
+        let (begin, end) = match self {
+            Self::First => (0, FIRST_PARCELS),
+            Self::Further => (FIRST_PARCELS, FURTHER_PARCELS),
+            Self::Last => (FURTHER_PARCELS, PARCELS_MAX),
+        };
+        let begin = if begin < count { begin } else { count };
+        let end = if end < count { end } else { count };
+        (begin, end - begin)
     }
 }
 
@@ -78,13 +87,13 @@ pub struct Parcels {
     /// Number of parcels that this rank began with.
     share: u32,
     /// Bit n is set while this rank owns parcel n and may fill it.
-    here: u32,
+    here: u64,
     /// Bit n is set while parcel n is lent to the peer.
-    lent: u32,
+    lent: u64,
     /// The value of this rank's word: bit n changes when it returns parcel n.
-    returned: u32,
+    returned: u64,
     /// The value of the peer's word when this rank last looked.
-    seen: u32,
+    seen: u64,
     higher: bool,
 }
 
@@ -120,7 +129,7 @@ impl Parcels {
     pub const fn open(&mut self, set: ParcelSet) {
         let (first, count) = set.numbers(self.count);
         let half = count / 2;
-        let mask = ((1 << half) - 1) << first;
+        let mask: u64 = ((1 << half) - 1) << first;
         self.share += half;
         self.here |= if self.higher { mask << half } else { mask };
     }
@@ -200,7 +209,7 @@ impl Parcels {
         self.returned ^= run.bits();
         // ORDER parcels/3: Release, pairs with parcels/4: this rank has read the run before the
         //   peer fills it again.
-        self.word_of(self.higher).0.store(u64::from(self.returned), order("parcels/3", Release));
+        self.word_of(self.higher).0.store(self.returned, order("parcels/3", Release));
     }
 
     /// Takes the parcels that the peer has returned. Accesses no memory while none is lent.
@@ -210,7 +219,7 @@ impl Parcels {
             return;
         }
         // ORDER parcels/4: Acquire, pairs with parcels/3: the parcels may be filled.
-        let word = self.word_of(!self.higher).0.load(order("parcels/4", Acquire)) as u32;
+        let word = self.word_of(!self.higher).0.load(order("parcels/4", Acquire));
         let back = (word ^ self.seen) & self.lent;
         self.here |= back;
         self.lent &= !back;
@@ -354,7 +363,7 @@ mod tests {
 
     #[test]
     fn each_rank_begins_with_half_of_each_set() {
-        for count in [0, 2, FIRST_PARCELS, FIRST_PARCELS + 2, PARCELS_MAX] {
+        for count in [0, 2, FIRST_PARCELS, FIRST_PARCELS + 2, FURTHER_PARCELS + 4, PARCELS_MAX] {
             let ([mut low, mut high], _words) = pair(count);
             let mut all = 0;
             for set in ParcelSet::ALL {
@@ -366,7 +375,8 @@ mod tests {
                 assert_eq!(low.here & high.here, 0);
                 assert_eq!((low.here | high.here).count_ones(), all, "{count}, {set:?}");
                 assert_eq!(low.here.count_ones(), all / 2);
-                assert_eq!(u64::from(low.here | high.here) + 1, 1 << (first + of_set));
+                let known = u128::from(low.here | high.here);
+                assert_eq!(known + 1, 1 << (first + of_set));
             }
             assert_eq!(all, count);
         }

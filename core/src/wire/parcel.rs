@@ -8,7 +8,7 @@ use crate::sync::CACHE_LINE;
 pub const PARCEL: usize = 16 * 1024;
 
 /// Largest number of parcels of a pair.
-pub const PARCELS_MAX: u32 = u32::BITS;
+pub const PARCELS_MAX: u32 = u64::BITS;
 
 /// Largest number of pieces of a run; each parcel has this many marks.
 pub const PIECES_MAX: u32 = 4;
@@ -27,7 +27,7 @@ pub struct ParcelRun {
 
 impl ParcelRun {
     /// Returns a mask in which bit n is set if the run contains parcel n.
-    pub(crate) const fn bits(self) -> u32 {
+    pub(crate) const fn bits(self) -> u64 {
         ((1 << parcels_of(self.length)) - 1) << self.number
     }
 }

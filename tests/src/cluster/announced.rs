@@ -19,7 +19,7 @@ use strait_sim::Step;
 const FROM_0: Pattern = Pattern { context: 0, source: 0, tag: 0 };
 
 /// Length of a large message, in bytes.
-const LARGE: usize = 300_000;
+const LARGE: usize = 600_000;
 
 /// Creates two ranks on two nodes, of which none sends an RTR.
 fn two(design: Design, remote_transfer: RemoteTransfer) -> Cluster {

@@ -19,7 +19,7 @@ use super::{Cluster, Port};
 use crate::payload;
 
 /// Length of a large message, in bytes.
-const LARGE: usize = 300_000;
+const LARGE: usize = 600_000;
 
 /// Longest message that the stream carries, in bytes. Parts are short if their average is below a
 /// quarter, or below this where each needs a registration.

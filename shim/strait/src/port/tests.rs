@@ -142,7 +142,7 @@ fn a_full_ring_takes_no_marked_message() {
 /// number from the message and answers.
 #[test]
 fn an_unknown_process_is_met_at_the_listener() {
-    for (test, length) in [("met", 8), ("met-long", 300_000), ("met-open", 9)] {
+    for (test, length) in [("met", 8), ("met-long", 600_000), ("met-open", 9)] {
         let [(here, a), (there, b)] = apart(test);
         let to = here.number(b.peer_address()).unwrap();
         assert!(a.is_elsewhere(to));
