@@ -10,7 +10,7 @@ use super::peer_parcels::FIRST_MAX;
 use super::request::{OutgoingMessage, RequestState};
 use super::{Bypass, Engine, ProgressError, SentShort, Status, Want};
 use crate::buffer::Cursor;
-use crate::buffer::copy::{Stores, copy_cached, fill, fills_alike};
+use crate::buffer::copy::{Stores, fill, fills_alike};
 use crate::matching::Envelope;
 use crate::memory::Memory;
 use crate::shm::{LineMessage, ParcelSet};
@@ -177,8 +177,9 @@ impl<M: Memory + Clone> Engine<M> {
         Bypass::Received(Status { source, tag: key.tag(), bytes })
     }
 
-    /// Copies a message that lies whole in one run to its posted receive. `message` is the packet
-    /// that names the run. Returns false, and changes nothing, if there is more to do.
+    /// Copies a message that takes one run to its posted receive, while its sender fills the run.
+    /// `message` is the packet that names the run. Returns false if there is more to do, or if the
+    /// sender is slow: bytes that were copied are then copied again.
     #[inline]
     pub(super) fn take_posted_parcel(&mut self, envelope: &Envelope, message: LineMessage) -> bool {
         let mut head = [0; ParcelHead::LENGTH];
@@ -186,13 +187,17 @@ impl<M: Memory + Clone> Engine<M> {
         unsafe { message.copy_short(NonNull::from(&mut head).cast(), ParcelHead::LENGTH) };
         let Ok(head) = ParcelHead::parse(head) else { return false };
         let Envelope { source, tag, .. } = *envelope;
-        let Some(place) = self.peers[source as usize].parcels.whole(&head) else { return false };
+        let peer = &self.peers[source as usize];
+        let Some(place) = peer.parcels.whole(&head) else { return false };
         let (requests, bytes) = (&mut self.requests, head.length as usize);
         let met = self.posted.take_with(envelope, |id| {
             let (state, to) = requests.posted_place(*id, bytes)?;
-            // SAFETY: the run holds the message, and lies in the segment, which no user's buffer
-            // overlaps. The receive lends room for the message (contract of `irecv`).
-            unsafe { copy_cached(place.as_ptr(), to.as_ptr(), bytes) };
+            let sequence = peer.paths.next_in();
+            // SAFETY: the receive lends room for the message (contract of `irecv`), which lies
+            // outside the segment.
+            if !unsafe { peer.parcels.take_posted(place, &head, sequence, to) } {
+                return None;
+            }
             *state = RequestState::Done(Ok(Status { source, tag, bytes }));
             Some(())
         });

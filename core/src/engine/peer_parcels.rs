@@ -10,9 +10,12 @@ use crate::shm::{FIRST_PARCELS, FURTHER_PARCELS, ParcelSet, Parcels};
 use crate::sync::{Step, finish_look, reached};
 use crate::wire::{Corrupt, Key, PARCEL, PacketKind, ParcelHead, ParcelRun, Sequence};
 
-/// Number of polls for the next piece of a message that its sender is writing. After them the
-/// receive takes the general path, on which other packets come, too.
-const LOOKS_AT_PIECE: u32 = 1000;
+/// Number of polls for the next piece of a message that its sender is writing, of a receive that
+/// blocks. After them it takes the general path, on which other packets come, too.
+const LOOKS_OF_BLOCKED: u32 = 1000;
+
+/// The same of a progress call, which may be one of many before the sender goes on.
+const LOOKS_OF_PROGRESS: u32 = 200;
 
 /// Longest message, in bytes, that fits what a rank has of the first set at the start.
 pub(super) const FIRST_MAX: usize = (FIRST_PARCELS / 2) as usize * PARCEL;
@@ -205,13 +208,48 @@ impl PeerParcels {
         sequence: Sequence,
         buffer: &mut [u8],
     ) -> bool {
-        let Ok(place) = self.parcels.find(head.run()) else { return false };
-        let bytes = head.length as usize;
-        let begun = head.offset > 0 || self.taken > 0;
-        if begun || head.total != u64::from(head.length) || bytes > buffer.len() {
+        let Some(place) = self.whole(head) else { return false };
+        if head.length as usize > buffer.len() {
             return false;
         }
-        let (mut done, mut looks) = (0, LOOKS_AT_PIECE);
+        // SAFETY: the buffer has room for the message, and does not overlap the segment.
+        unsafe {
+            self.copy_out(place, head, sequence, NonNull::from(buffer).cast(), LOOKS_OF_BLOCKED)
+        }
+    }
+
+    /// Copies a message that [`PeerParcels::whole`] found at `place` to a posted receive, `to`, as
+    /// [`PeerParcels::take_message`] does.
+    ///
+    /// # Safety
+    ///
+    /// `to` is valid for writes of the message, and lies outside the segment.
+    #[inline(always)]
+    pub(super) unsafe fn take_posted(
+        &self,
+        place: NonNull<u8>,
+        head: &ParcelHead,
+        sequence: Sequence,
+        to: NonNull<u8>,
+    ) -> bool {
+        // SAFETY: the caller guarantees the same (contract of `take_posted`).
+        unsafe { self.copy_out(place, head, sequence, to, LOOKS_OF_PROGRESS) }
+    }
+
+    /// # Safety
+    ///
+    /// `place` is what [`PeerParcels::whole`] returned. `to` is valid for writes of the message, and
+    /// lies outside the segment.
+    #[inline(always)]
+    unsafe fn copy_out(
+        &self,
+        place: NonNull<u8>,
+        head: &ParcelHead,
+        sequence: Sequence,
+        to: NonNull<u8>,
+        mut looks: u32,
+    ) -> bool {
+        let (bytes, mut done) = (head.length as usize, 0);
         while done < bytes {
             let filled = self.parcels.filled(head, sequence, done);
             if filled == done {
@@ -222,11 +260,10 @@ impl PeerParcels {
                 continue;
             }
             // SAFETY: `filled` bytes of the run are ours to read, and the run has room for all of
-            // it (`parse`). It lies in the segment, which no user buffer overlaps. The buffer has
-            // room for `bytes`.
+            // it (`parse`). It lies in the segment, which `to` does not overlap. There is room for
+            // `bytes`.
             unsafe {
-                let to = NonNull::from(&mut *buffer).cast::<u8>().add(done);
-                copy_cached(place.add(done).as_ptr(), to.as_ptr(), filled - done);
+                copy_cached(place.add(done).as_ptr(), to.add(done).as_ptr(), filled - done);
             }
             done = filled;
         }
@@ -262,12 +299,10 @@ impl PeerParcels {
         Ok((length > 0).then_some(NewBytes { place, from, length }))
     }
 
-    /// Returns the address of a message that lies whole in one run, of which nothing was taken
-    /// before.
+    /// Returns the address of a message that takes one run, of which nothing was taken before.
     #[inline(always)]
     pub(super) fn whole(&self, head: &ParcelHead) -> Option<NonNull<u8>> {
-        let is_whole = head.pieces == 0 && head.total == u64::from(head.length);
-        if !is_whole || self.taken > 0 {
+        if head.total != u64::from(head.length) || self.taken > 0 {
             return None;
         }
         self.parcels.find(head.run()).ok()
