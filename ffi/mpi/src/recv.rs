@@ -160,16 +160,17 @@ unsafe fn irecv_short(
     let world = &front.world;
     // SAFETY: the program keeps the buffer until it has asked for the end.
     let started = unsafe { comm.endpoint(world).begin_recv_short(part, peer, tag) };
-    let entry = match started {
+    let added = match started {
         ReceivedShort::Declined => return false,
-        ReceivedShort::Done(status) => RequestEntry::Received(ReceivedMessage::new(&comm, status)),
-        ReceivedShort::Pending(id, _) => {
-            let unscoped = Unscoped::of_request(world, id);
-            let memory = MessageMemory::Whole(part);
-            RequestEntry::One(StartedOperation::new(unscoped, memory, &comm, false))
+        ReceivedShort::Done(status) => {
+            front.requests.add(RequestEntry::Received(ReceivedMessage::new(&comm, status)))
         }
+        ReceivedShort::Pending(id, _) => front.requests.add_started(|| {
+            let unscoped = Unscoped::of_request(world, id);
+            StartedOperation::new(unscoped, MessageMemory::Whole(part), &comm, false)
+        }),
     };
-    let Some(handle) = front.requests.add(entry) else { return false };
+    let Some(handle) = added else { return false };
     // SAFETY: the program passes the place of a request.
     unsafe { request.write(handle) };
     true

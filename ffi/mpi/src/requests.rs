@@ -94,18 +94,33 @@ impl RequestTable {
     }
 
     /// Adds a request and returns its handle. Returns `None` if there are no more handles.
-    ///
-    /// Inlined, the entry is made where it stays. A copy would be read in wider pieces than those
-    /// in which it was written (docs/instruction-count.md).
     #[inline(always)]
     pub(crate) fn add(&self, entry: RequestEntry) -> Option<Handle> {
-        let slot = self.take_slot()?;
-        if !matches!(entry, RequestEntry::Persistent(_)) {
+        let is_started = !matches!(entry, RequestEntry::Persistent(_));
+        let handle = self.add_made(|| entry)?;
+        if is_started {
             self.count_start();
         }
-        // The place is free, so nothing is lost.
-        let place = &mut self.entries.borrow_mut()[(slot - FIRST) as usize];
-        core::mem::forget(core::mem::replace(place, entry));
+        Some(handle)
+    }
+
+    /// Adds an operation that has started and that `make` describes.
+    ///
+    /// The description is made where it stays. A copy would be read in wider pieces than those in
+    /// which it was written (docs/instruction-count.md).
+    #[inline(never)]
+    pub(crate) fn add_started(&self, make: impl FnOnce() -> StartedOperation) -> Option<Handle> {
+        let handle = self.add_made(|| RequestEntry::One(make()))?;
+        self.count_start();
+        Some(handle)
+    }
+
+    #[inline(always)]
+    fn add_made(&self, make: impl FnOnce() -> RequestEntry) -> Option<Handle> {
+        let slot = self.take_slot()?;
+        let place: *mut RequestEntry = &raw mut self.entries.borrow_mut()[(slot - FIRST) as usize];
+        // SAFETY: the place is in the table, and free, so nothing is lost.
+        unsafe { place.write(make()) };
         Some(abi::request_handle(slot))
     }
 

@@ -2,21 +2,23 @@
 
 use core::ffi::c_int;
 
-use strait::Op;
+use strait::bytemuck;
+use strait::raw::Part;
+use strait::{Error, Number, Op, WindowError};
 
-use super::basic::is_typed;
+use super::basic::{Kind, by_kind, is_typed};
 use super::combine::Combination;
-use super::errors::call;
+use super::errors::{call, call_at_once};
 use super::host;
 use super::ops::{PredefinedOp, operation};
 use super::refusal::WindowRefusal;
 use super::table::Win;
-use super::target::TargetArgs;
+use super::target::{TargetArgs, TargetRun};
 use super::transfer::{give_done, readable, same_length, writable};
 use crate::abi::{self, Handle};
 use crate::front::complete::count_host_start;
 use crate::front::host::{HandlePtr, MpiCount, Pointer};
-use crate::front::pack::Elements;
+use crate::front::pack::{Elements, whole};
 use crate::front::state::Front;
 
 /// The arguments of an accumulate.
@@ -84,6 +86,54 @@ impl AccumulateArgs {
     }
 }
 
+/// Accumulates numbers of a predefined type, if both sides have one run of them. Returns `None` if
+/// it does not, and has done nothing then.
+///
+/// # Safety
+///
+/// The program guarantees the contract of `MPI_Accumulate`.
+#[inline(always)]
+unsafe fn accumulate_run(
+    front: &Front,
+    win: &Win,
+    (data, count, datatype): (Pointer, i64, Handle),
+    to: &TargetArgs,
+    op: Handle,
+) -> Option<Result<(), Error>> {
+    let basic = front.windows.basics.known(to.datatype)?;
+    let op = match operation(op)? {
+        PredefinedOp::Known(Op::NoOp) | PredefinedOp::Location => return None,
+        PredefinedOp::Known(op) => op,
+    };
+    let run = to.locate_run(front, win)?;
+    let part = whole(&front.types, data, count, datatype)?;
+    if part.length != run.bytes {
+        return None;
+    }
+    // SAFETY: the program passes as many bytes as the run has (contract of `accumulate_run`).
+    unsafe { by_kind!(basic.kind, accumulate_numbers(win, part, run, op), None) }
+}
+
+/// Returns `None` if numbers of either side are not aligned: the host's own types allow that.
+///
+/// # Safety
+///
+/// The part can be read.
+unsafe fn accumulate_numbers<T: Number>(
+    win: &Win,
+    part: Part,
+    run: TargetRun,
+    op: Op,
+) -> Option<Result<(), Error>> {
+    // SAFETY: the caller guarantees it (contract of `accumulate_numbers`).
+    let numbers: &[T] = bytemuck::try_cast_slice(unsafe { readable(part) }).ok()?;
+    match win.window.accumulate(numbers, run.target, run.at, op) {
+        Ok(()) => Some(Ok(())),
+        Err(Error::Window(WindowError::Alignment { .. })) => None,
+        Err(error) => Some(Err(error)),
+    }
+}
+
 /// Defines accumulates without results: blocking, and with a request.
 macro_rules! accumulates {
     ($($name:ident, $rname:ident = $host:ident, $rhost:ident($count:ty);)*) => {$(
@@ -92,18 +142,39 @@ macro_rules! accumulates {
             data: Pointer, count: $count, datatype: Handle, rank: c_int, at: MpiCount,
             there: $count, type_there: Handle, op: Handle, win: Handle,
         ) -> c_int {
-            let origin = Elements::new(data, count.into(), datatype);
+            /// All but the short way.
+            #[inline(never)]
+            unsafe extern "C" fn longer(
+                data: Pointer, count: $count, datatype: Handle, rank: c_int, at: MpiCount,
+                there: $count, type_there: Handle, op: Handle, win: Handle,
+            ) -> c_int {
+                let origin = Elements::new(data, count.into(), datatype);
+                let to = TargetArgs {
+                    rank, displacement: at, count: there.into(), datatype: type_there,
+                };
+                let args = AccumulateArgs { origin, results: None, to, op };
+                // SAFETY: the program guarantees the contract of the function in the standard.
+                unsafe {
+                    call(
+                        win,
+                        |front, win| args.perform(front, win),
+                        || host::$host(data, count, datatype, rank, at, there, type_there, op, win),
+                    )
+                }
+            }
             let to = TargetArgs {
                 rank, displacement: at, count: there.into(), datatype: type_there,
             };
-            let args = AccumulateArgs { origin, results: None, to, op };
             // SAFETY: the program guarantees the contract of the function in the standard.
-            unsafe {
-                call(
-                    win,
-                    |front, win| args.perform(front, win),
-                    || host::$host(data, count, datatype, rank, at, there, type_there, op, win),
-                )
+            let done = call_at_once(win, |front, win| unsafe {
+                accumulate_run(front, win, (data, count.into(), datatype), &to, op)
+            });
+            match done {
+                Some(code) => code,
+                // SAFETY: as above.
+                None => unsafe {
+                    longer(data, count, datatype, rank, at, there, type_there, op, win)
+                },
             }
         }
 

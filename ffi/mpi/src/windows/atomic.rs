@@ -176,16 +176,49 @@ unsafe extern "C" fn fetch_longer(
 unsafe fn swap<T: Number + Integer + PartialEq>(
     win: &Win,
     (data, compare, result): (Pointer, Pointer, Pointer),
-    there: &TargetPlace,
-) -> Result<(), WindowRefusal> {
+    run: TargetRun,
+) -> Option<Result<(), Error>> {
     // SAFETY: the caller guarantees it (contract of `swap`).
-    unsafe {
-        let (new, compare) =
-            (data.cast::<T>().read_unaligned(), compare.cast::<T>().read_unaligned());
-        let before = win.window.compare_and_swap(compare, new, there.target, there.at)?;
-        result.cast::<T>().write_unaligned(before);
+    let (new, compare) =
+        unsafe { (data.cast::<T>().read_unaligned(), compare.cast::<T>().read_unaligned()) };
+    match win.window.compare_and_swap(compare, new, run.target, run.at) {
+        Ok(before) => {
+            // SAFETY: as above.
+            unsafe { result.cast::<T>().write_unaligned(before) };
+            Some(Ok(()))
+        }
+        Err(Error::Window(WindowError::Alignment { .. })) => None,
+        Err(error) => Some(Err(error)),
     }
-    Ok(())
+}
+
+/// Compares and swaps an integer. Returns `None` if the kind or the place takes more, and has done
+/// nothing then.
+///
+/// # Safety
+///
+/// The addresses are of one element.
+#[inline(always)]
+unsafe fn swap_of_kind(
+    kind: Kind,
+    win: &Win,
+    all: (Pointer, Pointer, Pointer),
+    run: TargetRun,
+) -> Option<Result<(), Error>> {
+    // SAFETY: the caller guarantees the same (contract of `swap_of_kind`).
+    unsafe {
+        match kind {
+            Kind::I8 => swap::<i8>(win, all, run),
+            Kind::U8 => swap::<u8>(win, all, run),
+            Kind::I16 => swap::<i16>(win, all, run),
+            Kind::U16 => swap::<u16>(win, all, run),
+            Kind::I32 => swap::<i32>(win, all, run),
+            Kind::U32 => swap::<u32>(win, all, run),
+            Kind::I64 => swap::<i64>(win, all, run),
+            Kind::U64 => swap::<u64>(win, all, run),
+            Kind::F32 | Kind::F64 | Kind::Other => None,
+        }
+    }
 }
 
 /// # Safety
@@ -203,28 +236,17 @@ unsafe fn compare_and_swap(
     let basic = front.windows.basics.find(front, to.datatype)?;
     let there = to.locate(front, win)?;
     is_one_number(basic, &there)?;
+    if matches!(basic.kind, Kind::F32 | Kind::F64) {
+        return Err(WindowRefusal::Class(abi::windows::ERR_TYPE));
+    }
+    let run = TargetRun { target: there.target, at: there.at, bytes: there.bytes };
     let all = (data, compare, result);
     // SAFETY: the program passes places of one element each.
-    let done = unsafe {
-        match basic.kind {
-            Kind::I8 => swap::<i8>(win, all, &there),
-            Kind::U8 => swap::<u8>(win, all, &there),
-            Kind::I16 => swap::<i16>(win, all, &there),
-            Kind::U16 => swap::<u16>(win, all, &there),
-            Kind::I32 => swap::<i32>(win, all, &there),
-            Kind::U32 => swap::<u32>(win, all, &there),
-            Kind::I64 => swap::<i64>(win, all, &there),
-            Kind::U64 => swap::<u64>(win, all, &there),
-            Kind::F32 | Kind::F64 => return Err(WindowRefusal::Class(abi::windows::ERR_TYPE)),
-            Kind::Other => return swap_under_lock(front, win, all, &there),
+    unsafe {
+        match swap_of_kind(basic.kind, win, all, run) {
+            Some(done) => Ok(done?),
+            None => swap_under_lock(front, win, all, &there),
         }
-    };
-    match done {
-        // SAFETY: as above.
-        Err(refusal) if refusal.is_of_alignment() => unsafe {
-            swap_under_lock(front, win, all, &there)
-        },
-        done => done,
     }
 }
 
@@ -268,14 +290,35 @@ unsafe extern "C" fn MPI_Compare_and_swap(
     at: MpiCount,
     win: Handle,
 ) -> c_int {
-    let to = TargetArgs { rank, displacement: at, count: 1, datatype };
-    let element = AtomicElement { data, result, to };
-    // SAFETY: the program guarantees the contract of the function in the standard.
-    unsafe {
-        call(
-            win,
-            |front, win| compare_and_swap(front, win, element, compare),
-            || host::Compare_and_swap(data, compare, result, datatype, rank, at, win),
-        )
+    /// All but the short way.
+    #[inline(never)]
+    unsafe extern "C" fn longer(
+        data: Pointer,
+        compare: Pointer,
+        result: Pointer,
+        datatype: Handle,
+        rank: c_int,
+        at: MpiCount,
+        win: Handle,
+    ) -> c_int {
+        let to = TargetArgs { rank, displacement: at, count: 1, datatype };
+        let element = AtomicElement { data, result, to };
+        // SAFETY: the program guarantees the contract of the function in the standard.
+        unsafe {
+            call(
+                win,
+                |front, win| compare_and_swap(front, win, element, compare),
+                || host::Compare_and_swap(data, compare, result, datatype, rank, at, win),
+            )
+        }
     }
+    let to = TargetArgs { rank, displacement: at, count: 1, datatype };
+    let done = call_at_once(win, |front, win| {
+        let basic = front.windows.basics.known(datatype)?;
+        let run = to.locate_run(front, win)?;
+        // SAFETY: the program passes places of one element each.
+        unsafe { swap_of_kind(basic.kind, win, (data, compare, result), run) }
+    });
+    // SAFETY: the program guarantees the contract of the function in the standard.
+    done.unwrap_or_else(|| unsafe { longer(data, compare, result, datatype, rank, at, win) })
 }

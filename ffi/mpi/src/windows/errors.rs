@@ -70,9 +70,12 @@ pub(crate) fn call_at_once(
     let front = state::unlocked()?;
     let found = front.windows.find(win)?;
     front.world.set_caller(name_of(&act));
-    let refusal = match act(front, &found)? {
-        Ok(()) => return Some(0),
-        Err(error) => error.into(),
+    // Moved out of the option before it is known to be none, the error would be read in wider
+    // pieces than those in which the result was written (docs/instruction-count.md).
+    let refusal = match act(front, &found) {
+        Some(Ok(())) => return Some(0),
+        Some(Err(error)) => error.into(),
+        None => return None,
     };
     drop(found);
     Some(report(win, &refusal))

@@ -147,7 +147,7 @@ impl Window<'_> {
             // SAFETY: the word belongs to the target and is mapped as long as the window.
             let word = unsafe { word.as_ref() };
             if word.access(WordAccess::CompareAndSwap { expected, desired }) == expected {
-                lock.standing.set(LockStanding::Cpu(lock_type));
+                lock.standing.set(LockStanding::CpuExclusive);
                 return Ok(());
             }
         }
@@ -188,7 +188,7 @@ impl Window<'_> {
     #[inline]
     pub fn unlock(&self, target: u32) -> Result<(), Error> {
         if let Some(lock) = self.passive.targets.get(target as usize)
-            && lock.standing.get() == LockStanding::Cpu(LockType::Exclusive)
+            && lock.standing.get() == LockStanding::CpuExclusive
             && self.passive.way == LockMethod::Cpu
             && let Some(word) = lock.cpu
         {
@@ -199,7 +199,7 @@ impl Window<'_> {
             return self.poll_sometimes();
         }
         if let Some(lock) = self.passive.targets.get(target as usize)
-            && lock.standing.get() == LockStanding::Cpu(LockType::Shared)
+            && lock.standing.get() == LockStanding::CpuShared
             && self.leave_at_once(lock)
         {
             return self.poll_sometimes();
@@ -222,7 +222,7 @@ impl Window<'_> {
         loop {
             match attempt.handle(word.access(attempt.op())) {
                 AttemptOutcome::Taken => {
-                    lock.standing.set(LockStanding::Cpu(LockType::Shared));
+                    lock.standing.set(LockStanding::CpuShared);
                     return true;
                 }
                 AttemptOutcome::Again => {}

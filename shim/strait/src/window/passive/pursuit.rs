@@ -318,7 +318,7 @@ impl Window<'_> {
                 AttemptOutcome::Taken => {
                     let lock_type = pursuit.lock_type;
                     over = Some(Chased::Taken(match mode {
-                        LockMode::Cpu => LockStanding::Cpu(lock_type),
+                        LockMode::Cpu => LockStanding::cpu(lock_type),
                         LockMode::Network => LockStanding::Network(lock_type),
                     }));
                 }

@@ -52,8 +52,9 @@ impl Window<'_> {
             self.note_lock(EventKind::LockReleased, target, 0);
         }
         match held {
-            LockStanding::Cpu(lock_type) => {
-                shared = lock_type == LockType::Shared;
+            LockStanding::CpuExclusive | LockStanding::CpuShared => {
+                shared = held == LockStanding::CpuShared;
+                let lock_type = if shared { LockType::Shared } else { LockType::Exclusive };
                 let release = Coding::Signed.release(lock_type, place);
                 match self.lock_word(target, self.passive.way.word_for_processors())? {
                     Reached::Near(word) => drop(word.access(release)),

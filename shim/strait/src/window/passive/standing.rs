@@ -11,8 +11,10 @@ pub(super) enum LockStanding {
     Lazy,
     /// The member wants the lock.
     Pursuing,
-    /// The member holds the lock at the CPU word.
-    Cpu(LockType),
+    /// The member holds the lock at the CPU word, exclusively or shared. One byte says which: a
+    /// read of two that were written one by one would wait for all writes before it.
+    CpuExclusive,
+    CpuShared,
     /// The member holds the lock at the network word.
     Network(LockType),
     /// The target's manager has granted the lock.
@@ -25,8 +27,23 @@ pub(super) enum LockStanding {
 }
 
 impl LockStanding {
+    /// Returns the standing of a member that holds a lock of this type at the CPU word.
+    pub(super) const fn cpu(lock_type: LockType) -> Self {
+        match lock_type {
+            LockType::Exclusive => Self::CpuExclusive,
+            LockType::Shared => Self::CpuShared,
+        }
+    }
+
     /// Returns whether the member has the lock.
     pub(super) const fn is_held(self) -> bool {
-        matches!(self, Self::Cpu(_) | Self::Network(_) | Self::Managed | Self::Queue(..))
+        matches!(
+            self,
+            Self::CpuExclusive
+                | Self::CpuShared
+                | Self::Network(_)
+                | Self::Managed
+                | Self::Queue(..)
+        )
     }
 }

@@ -72,7 +72,7 @@ impl Pursuit {
                 }
                 HybridStep::Ask => NextStep::Ask,
                 HybridStep::Wait(state) => NextStep::Pause(Blame::Word(state)),
-                HybridStep::Taken(LockMode::Cpu) => NextStep::Taken(LockStanding::Cpu(lock_type)),
+                HybridStep::Taken(LockMode::Cpu) => NextStep::Taken(LockStanding::cpu(lock_type)),
                 HybridStep::Taken(LockMode::Network) => {
                     NextStep::Taken(LockStanding::Network(lock_type))
                 }
