@@ -46,8 +46,8 @@ pub const fn parcel_words(count: u32) -> usize {
 pub enum ParcelSet {
     /// The first [`FIRST_PARCELS`], with the marks of all. Every message in parcels wants them.
     First,
-    /// The next, up to [`FURTHER_PARCELS`]. Messages that are longer than a rank's half of the first
-    /// ones want them.
+    /// The next, up to [`FURTHER_PARCELS`]. Messages that are longer than a rank's half of the
+    /// first ones want them.
     Further,
     /// The others. Messages that are longer than a rank's half of those before want them.
     Last,
