@@ -163,6 +163,11 @@ impl LargePaths {
         }
     }
 
+    /// Returns whether the peer has announced a message.
+    pub(super) const fn has_announced(&self) -> bool {
+        self.inlet.is_some()
+    }
+
     /// Returns the copy ring from the peer.
     pub(super) const fn ring_in(&mut self) -> Option<&mut Emptying> {
         self.inlet.as_mut()

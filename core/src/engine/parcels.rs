@@ -41,7 +41,9 @@ impl<M: Memory + Clone> Engine<M> {
     /// not asked for.
     #[inline]
     pub(super) fn parcels_without_memory(&self, peer: &Peer, length: usize) -> Option<ParcelSet> {
-        self.tuning.suits_parcels(length).then(|| peer.parcels.wants_memory(length))?
+        let set = self.tuning.suits_parcels(length).then(|| peer.parcels.wants_memory(length))?;
+        // Messages that want the last set go in parcels only as answers.
+        set.filter(|set| *set != ParcelSet::Last || peer.large.has_announced())
     }
 
     /// Takes the answer to [`Engine::wants_parcels`]. Returns false without memory for the state

@@ -55,6 +55,20 @@ static void fetch_flush(int bytes) {
   MPI_Win_flush(1, window);
 }
 
+static void accumulate_flush(int bytes) {
+  (void)bytes;
+  long one = 1;
+  MPI_Accumulate(&one, 1, MPI_LONG, 1, 0, 1, MPI_LONG, MPI_SUM, window);
+  MPI_Win_flush(1, window);
+}
+
+static void swap_flush(int bytes) {
+  (void)bytes;
+  long zero = 0, found;
+  MPI_Compare_and_swap(&zero, &zero, &found, MPI_LONG, 1, 0, window);
+  MPI_Win_flush(1, window);
+}
+
 static void lock_put_unlock(int bytes) {
   MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 1, 0, window);
   MPI_Put(data, bytes, MPI_BYTE, 1, 0, bytes, MPI_BYTE, window);
@@ -78,6 +92,8 @@ COUNTED(isend_wait_8, isend_wait(8))
 COUNTED(testany_pending, test_pending())
 COUNTED(put_flush_8, put_flush(8))
 COUNTED(fetch_flush, fetch_flush(8))
+COUNTED(accumulate_flush, accumulate_flush(8))
+COUNTED(swap_flush, swap_flush(8))
 COUNTED(lock_put_unlock_8, lock_put_unlock(8))
 
 // One or two operations in a row, and the bytes that the other rank sends before and receives after.
@@ -102,7 +118,8 @@ static const struct row messages[] = {
     ONE(isend_wait_8, 0, 8),
 };
 static const struct row with_a_receive[] = {ONE(testany_pending, 0, 0)};
-static const struct row in_an_epoch[] = {ONE(put_flush_8, 0, 0), ONE(fetch_flush, 0, 0)};
+static const struct row in_an_epoch[] = {ONE(put_flush_8, 0, 0), ONE(fetch_flush, 0, 0),
+                                         ONE(accumulate_flush, 0, 0), ONE(swap_flush, 0, 0)};
 static const struct row with_a_lock[] = {ONE(lock_put_unlock_8, 0, 0)};
 
 static void wait_for(_Atomic long *place, long value) {
