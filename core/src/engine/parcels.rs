@@ -6,7 +6,7 @@ use core::ptr::NonNull;
 use super::fill_stores::STREAMED_FILL_LEAST;
 use super::packet::{Packet, PacketPayload};
 use super::peer::Peer;
-use super::peer_parcels::FIRST_MAX;
+use super::peer_parcels::{FIRST_MAX, LOOKS_OF_PROGRESS};
 use super::request::{OutgoingMessage, RequestState};
 use super::{Bypass, Engine, ProgressError, SentShort, Status, Want};
 use crate::buffer::Cursor;
@@ -194,10 +194,10 @@ impl<M: Memory + Clone> Engine<M> {
         let (requests, bytes) = (&mut self.requests, head.length as usize);
         let met = self.posted.take_with(envelope, |id| {
             let (state, to) = requests.posted_place(*id, bytes)?;
-            let sequence = peer.paths.next_in();
+            let (sequence, looks) = (peer.paths.next_in(), LOOKS_OF_PROGRESS);
             // SAFETY: the receive lends room for the message (contract of `irecv`), which lies
             // outside the segment.
-            if !unsafe { peer.parcels.take_posted(place, &head, sequence, to) } {
+            if !unsafe { peer.parcels.copy_out(place, &head, sequence, to, looks) } {
                 return None;
             }
             *state = RequestState::Done(Ok(Status { source, tag, bytes }));

@@ -15,7 +15,7 @@ use crate::wire::{Corrupt, Key, PARCEL, PacketKind, ParcelHead, ParcelRun, Seque
 const LOOKS_OF_BLOCKED: u32 = 1000;
 
 /// The same of a progress call, which may be one of many before the sender goes on.
-const LOOKS_OF_PROGRESS: u32 = 200;
+pub(super) const LOOKS_OF_PROGRESS: u32 = 200;
 
 /// Longest message, in bytes, that fits what a rank has of the first set at the start.
 pub(super) const FIRST_MAX: usize = (FIRST_PARCELS / 2) as usize * PARCEL;
@@ -23,6 +23,15 @@ pub(super) const FIRST_MAX: usize = (FIRST_PARCELS / 2) as usize * PARCEL;
 /// The same for the first two sets. A longer message goes in parcels only as an answer: a stream of
 /// them takes less time through the copy ring.
 const FURTHER_MAX: usize = (FURTHER_PARCELS / 2) as usize * PARCEL;
+
+/// Direction of the last run between the two ranks.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum LastRun {
+    /// There was no run yet.
+    None,
+    Sent,
+    Received,
+}
 
 /// This rank's view of the parcels of a pair.
 #[derive(Debug)]
@@ -33,10 +42,7 @@ pub(super) struct PeerParcels {
     /// Bytes that have been taken of the parcel which the next packet from the peer names, while
     /// its sender fills it.
     taken: usize,
-    /// Whether the last run between the two ranks went to the peer, or there was none.
-    sent_last: bool,
-    /// Whether a run has gone to the peer yet.
-    sent_any: bool,
+    last_run: LastRun,
     /// Whether the runs of the message that was begun last are lent.
     lends: bool,
     /// Whether this rank has given any away.
@@ -62,8 +68,7 @@ impl PeerParcels {
             parcels,
             asked,
             taken: 0,
-            sent_last: true,
-            sent_any: false,
+            last_run: LastRun::None,
             lends: false,
             gave: false,
             streams: false,
@@ -104,19 +109,24 @@ impl PeerParcels {
             self.parcels.collect();
         }
         let has_room = self.parcels.will_hold(length) && (length <= FURTHER_MAX || self.answers());
-        self.streams |= !has_room && self.gave && self.sent_last && length <= FIRST_MAX;
+        self.streams |= !has_room && self.gave && !self.was_answered() && length <= FIRST_MAX;
         has_room
     }
 
     /// Returns whether the next run would answer one of the peer's, or would be the first.
-    const fn answers(&self) -> bool {
-        !(self.sent_last && self.sent_any)
+    fn answers(&self) -> bool {
+        self.last_run != LastRun::Sent
+    }
+
+    /// Returns whether the peer has sent the last run.
+    fn was_answered(&self) -> bool {
+        self.last_run == LastRun::Received
     }
 
     /// Returns whether a message of `length` bytes may come from the peer in parcels: one of the
     /// longest only as an answer.
-    pub(super) const fn may_bring(&self, length: usize) -> bool {
-        length <= FURTHER_MAX || self.sent_last && self.sent_any
+    pub(super) fn may_bring(&self, length: usize) -> bool {
+        length <= FURTHER_MAX || !self.answers()
     }
 
     /// Begins a message of `length` bytes that goes in parcels.
@@ -127,7 +137,7 @@ impl PeerParcels {
     #[inline(always)]
     pub(super) fn begin(&mut self, length: usize) {
         let long = if length > FIRST_MAX { length } else { 0 };
-        self.lends = self.sent_last && self.parcels.are_few(long);
+        self.lends = !self.was_answered() && self.parcels.are_few(long);
         self.streams |= self.lends && length <= FIRST_MAX;
     }
 
@@ -152,8 +162,7 @@ impl PeerParcels {
         } else {
             self.parcels.lend(head.run());
         }
-        self.sent_last = true;
-        self.sent_any = true;
+        self.last_run = LastRun::Sent;
     }
 
     /// Hands the peer a run of this rank's parcels by a packet in lines, and fills it piece by
@@ -218,30 +227,15 @@ impl PeerParcels {
         }
     }
 
-    /// Copies a message that [`PeerParcels::whole`] found at `place` to a posted receive, `to`, as
-    /// [`PeerParcels::take_message`] does.
+    /// Copies a message that [`PeerParcels::whole`] found at `place`, while its sender fills the
+    /// run. Returns false after `looks` polls in which nothing came.
     ///
-    /// # Safety
-    ///
-    /// `to` is valid for writes of the message, and lies outside the segment.
-    #[inline(always)]
-    pub(super) unsafe fn take_posted(
-        &self,
-        place: NonNull<u8>,
-        head: &ParcelHead,
-        sequence: Sequence,
-        to: NonNull<u8>,
-    ) -> bool {
-        // SAFETY: the caller guarantees the same (contract of `take_posted`).
-        unsafe { self.copy_out(place, head, sequence, to, LOOKS_OF_PROGRESS) }
-    }
-
     /// # Safety
     ///
     /// `place` is what [`PeerParcels::whole`] returned. `to` is valid for writes of the message,
     /// and lies outside the segment.
     #[inline(always)]
-    unsafe fn copy_out(
+    pub(super) unsafe fn copy_out(
         &self,
         place: NonNull<u8>,
         head: &ParcelHead,
@@ -278,7 +272,7 @@ impl PeerParcels {
         } else {
             self.parcels.give_back(head.run());
         }
-        self.sent_last = false;
+        self.last_run = LastRun::Received;
     }
 
     /// Returns the new bytes of the part of a message that `head` describes. The packet with the

@@ -425,7 +425,6 @@ mod tests {
         assert_eq!(two.bytes_with_active_pairs(1) - two.bytes_with_active_pairs(0), 32_768);
         let sets = ParcelSet::ALL.map(|set| two.parcel_range(0, 1, set).1);
         assert_eq!((sets, two.parcel_bytes()), ([151_552, 393_216, 524_288], 1_069_056));
-
         assert_eq!(two.ring_bytes(), 1_069_056);
     }
 
