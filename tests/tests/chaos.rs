@@ -18,7 +18,7 @@ mod planted {
         // A build without optimization copies long messages slowly. A slow job is not the fault.
         let limit = if fault == "hang" { "5" } else { "300" };
         // Without early deaths and slow devices most jobs reach the fault. The driver ends at the
-        // first job that shows it. A fault that is a race shows in a few of a hundred jobs.
+        // first job that shows it. A fault that is a race shows in one of about fifteen jobs.
         let output = chaos(&[
             "--plant",
             fault,

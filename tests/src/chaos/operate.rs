@@ -223,7 +223,8 @@ impl Rank<'_> {
             self.start(number, open, place, Count::Paired);
             open.window.put(&[larger + 1], place, at)?;
             if self.plant == Some(Plant::Lock) {
-                std::thread::sleep(core::time::Duration::from_micros(300));
+                // Longer than a time slice, so that others come in between on any machine.
+                std::thread::sleep(core::time::Duration::from_millis(20));
             }
             open.window.put(&[larger + 1], place, at + 8)?;
         }
