@@ -11,12 +11,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use super::{MPI4PY, MPICH, OPEN_MPI, home, python_source};
+use super::{LIMIT, MPI4PY, MPICH, OPEN_MPI, home, python_source};
 use crate::shell::{Shell, Step};
 use crate::stop::{self, Stop};
-
-/// The limit for one program, in seconds.
-const LIMIT: u32 = 120;
 
 /// The folder of the programs.
 const SOURCE: &str = "ffi/mpi/tests";
