@@ -90,6 +90,18 @@ static double halo(size_t bytes, int count) {
   return now() - start;
 }
 
+// A message to oneself, received by a request from before.
+static double to_oneself(size_t bytes, int count) {
+  request r[2];
+  double start = now();
+  for (int i = 0; i < count; i++) {
+    start_receive(in, bytes, rank, TAG, &r[0]);
+    start_send(out, bytes, rank, TAG, &r[1]);
+    wait_all(2, r);
+  }
+  return now() - start;
+}
+
 static double barriers(size_t bytes, int count) {
   (void)bytes;
   double start = now();
@@ -128,6 +140,10 @@ void many_rows(void) {
       {"incast_1K", incast, KIB, 4 * count, 1},
       {"halo_1K", halo, KIB, count / 8, 1},
       {"halo_16K", halo, 16 * KIB, count / 8, 1},
+      {"self_8", to_oneself, 8, count, 1},
+      {"self_1K", to_oneself, KIB, count / 4, 1},
+      {"self_16K", to_oneself, 16 * KIB, count / 8, 1},
+      {"self_1M", to_oneself, KIB * KIB, count / 256, 1},
       {"allreduce8", sums, 8, count / 4, 1},
       {"bcast8", broadcasts, 8, count / 4, 2},
   };

@@ -280,7 +280,7 @@ impl<M: Memory + Clone> Engine<M> {
     }
 
     /// Matches the first packet of a message with its posted receive.
-    fn meet(&mut self, id: u32, packet: &Packet) -> Result<ArrivalTarget, Corrupt> {
+    pub(super) fn meet(&mut self, id: u32, packet: &Packet) -> Result<ArrivalTarget, Corrupt> {
         let buffer = self.unpost(id, &packet.envelope, false)?;
         Ok(buffer.map_or(ArrivalTarget::Nobody, |buffer| self.begin_receive(id, buffer, packet)))
     }

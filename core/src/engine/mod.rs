@@ -186,6 +186,7 @@ mod network;
 mod observed;
 mod observers;
 mod offers;
+mod oneself;
 mod outbound;
 mod outbox;
 mod packet;

@@ -25,6 +25,8 @@ pub(super) enum PacketPayload {
     /// In one piece, in a cell or a parcel.
     Whole(NonNull<u8>),
     Lines(LineMessage),
+    /// In the buffer of a send of this rank.
+    Own(Cursor),
     /// Not here: it comes later, out of a stream.
     Later,
 }
@@ -34,12 +36,16 @@ impl Packet {
     pub(super) fn scatter_to(&self, cursor: &mut Cursor) {
         let mut take = |from, piece| {
             // SAFETY: the payload holds `length` bytes of the segment, which was checked where the
-            // packet was made. No user buffer overlaps the segment.
+            // packet was made, and no user buffer overlaps the segment. Or it is the buffer of a
+            // send, which nothing else may change meanwhile (contract of `isend`).
             unsafe { cursor.scatter(from, piece) };
         };
         match self.payload {
             PacketPayload::Whole(from) => take(from, self.length),
             PacketPayload::Lines(message) => message.copy(self.length, take),
+            PacketPayload::Own(data) => {
+                data.pieces(self.length, |part| take(part.base, part.length));
+            }
             PacketPayload::Later => {}
         }
     }

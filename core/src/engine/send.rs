@@ -81,6 +81,10 @@ impl<M: Memory + Clone> Engine<M> {
         if peer.is_remote() {
             return self.isend_remote(mode, destination, key, data, owner);
         }
+        if destination == self.rank && self.give_to_oneself(key, data)? {
+            self.notify(destination);
+            return Ok(Sent::Done);
+        }
         self.want_fastbox(destination);
         // Fallible work comes first: once a packet has left, there must be a place for the rest.
         self.requests.reserve()?;

@@ -5,6 +5,7 @@ use core::ptr::NonNull;
 
 use super::Engine;
 use crate::buffer::copy::copy_piece;
+use crate::buffer::{Cursor, Part};
 use crate::matching::TAG_MAX;
 use crate::memory::Memory;
 use crate::wire::{Key, PacketKind, SHORT_MAX};
@@ -53,6 +54,16 @@ impl<M: Memory + Clone> Engine<M> {
     #[inline(never)]
     #[must_use]
     pub fn send_medium(&mut self, destination: u32, key: Key, payload: &[u8]) -> SentShort {
+        if destination == self.rank && key.tag() <= TAG_MAX {
+            let part = Part { base: NonNull::from(payload).cast(), length: payload.len() };
+            // SAFETY: the payload is borrowed until the message is copied.
+            let data = unsafe { Cursor::contiguous(part) };
+            // An error is reported by `isend`, as below.
+            if self.give_to_oneself(key, data).unwrap_or(false) {
+                let is_asleep = self.peers[destination as usize].wants_bell();
+                return if is_asleep { SentShort::ToSleeper } else { SentShort::Yes };
+            }
+        }
         let Some(peer) = self.peers.get(destination as usize) else { return SentShort::No };
         let closed = !peer.paths.is_open() || key.tag() > TAG_MAX;
         if closed || self.is_told_to_keep(destination) {

@@ -204,6 +204,13 @@ impl ShortPaths {
         self.next_in
     }
 
+    /// Returns whether this rank has taken all packets from the peer, which is this rank. False
+    /// while the fastbox may still open, which takes a packet through the queue.
+    pub(super) fn are_drained(&self) -> bool {
+        let is_settled = matches!(self.fastbox, FastboxState::Open | FastboxState::Refused);
+        is_settled && self.next_in == self.next_out
+    }
+
     /// Counts a packet from the peer, on any path.
     #[inline(always)]
     pub(super) fn count_in(&mut self) {
