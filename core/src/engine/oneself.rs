@@ -19,7 +19,8 @@ impl<M: Memory + Clone> Engine<M> {
     /// changed, if there is none, or if an earlier message to this rank is still to be taken. The
     /// caller wakes this rank, since another of its threads may sleep until the receive ends.
     pub(super) fn give_to_oneself(&mut self, key: Key, data: Cursor) -> Result<bool, Corrupt> {
-        let peer = &self.peers[self.rank as usize];
+        // An engine that is away has no peers.
+        let Some(peer) = self.peers.get(self.rank as usize) else { return Ok(false) };
         if !peer.paths.are_drained() || !peer.waiting.is_empty() || peer.gone().is_some() {
             return Ok(false);
         }
@@ -64,7 +65,9 @@ mod tests {
 
     use super::*;
     use crate::engine::testing::with_segment;
-    use crate::engine::{Fault, Outcome, Owner, Received, RequestId, SendMode, Sent, Tuning};
+    use crate::engine::{
+        Fault, Outcome, Owner, Received, RequestId, SendMode, Sent, SentShort, Tuning,
+    };
     use crate::matching::{ANY_SOURCE, Pattern};
     use crate::memory::counted::Counted;
 
@@ -146,6 +149,14 @@ mod tests {
                 }
             }
             assert_eq!(alone.packets(), before);
+        });
+    }
+
+    #[test]
+    fn an_engine_that_is_away_gives_itself_nothing() {
+        with_segment(1, |segment| {
+            let away = Engine::away(Counted::default(), *segment, 0, Tuning::default());
+            assert_eq!(away.unwrap().send_medium(0, Key::new(0, 7), &[1; 99]), SentShort::No);
         });
     }
 
