@@ -124,7 +124,6 @@
 //! let segment = unsafe { Segment::format(base, plan, 1) };
 //! let mut rank_0 = Engine::new(System, segment, 0, Tuning::default())?;
 //! let mut rank_1 = Engine::new(System, segment, 1, Tuning::default())?;
-//!
 //! let wanted = Pattern { context: 0, source: 0, tag: 7 };
 //! // SAFETY: the buffers stay as they are until the operations are over.
 //! let received = unsafe { rank_1.irecv(wanted, cursor(&mut buffer), Owner::BLOCKING) }?;

@@ -4,15 +4,16 @@ use super::opaque::copy_opaque;
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
 use super::opaque::stream_line;
 use super::wide::{copy_cached, copy_fetching};
-use crate::sync::has_fast_strings;
+use crate::sync::has_fast_kernel_copies;
 
 /// The kind of stores that a copy uses.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Stores {
     /// Stores into this core's cache. Fast if the cores share a cache.
     Cached,
-    /// Stores into this core's cache and prefetches the destination lines, on processors that gain
-    /// by it. For a destination that is in no cache of this core.
+    /// Stores into this core's cache by registers, also where strings copy faster within the cache.
+    /// Prefetches the destination lines on processors that gain by it. For a destination that is in
+    /// no cache of this core.
     Fetching,
     /// Non-temporal stores of whole lines, which bypass the caches. No line is fetched from the
     /// core that had it last. Fast if the cores share no cache.
@@ -31,8 +32,10 @@ pub unsafe fn copy_bulk(source: *const u8, destination: *mut u8, length: usize, 
     unsafe {
         match stores {
             Stores::Cached => copy_cached(source, destination, length),
-            // There the prefetch made a destination that is in the cache 30 % slower.
-            Stores::Fetching if has_fast_strings() => copy_cached(source, destination, length),
+            // Not measured there with another copy.
+            Stores::Fetching if has_fast_kernel_copies() => {
+                copy_cached(source, destination, length);
+            }
             Stores::Fetching => copy_fetching(source, destination, length),
             Stores::NonTemporal => stream(source, destination, length),
         }

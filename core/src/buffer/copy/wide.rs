@@ -81,7 +81,8 @@ pub unsafe fn copy_cached(source: *const u8, destination: *mut u8, length: usize
 
 /// Copies `length` bytes through the cache, into a destination that is in no cache of this core.
 ///
-/// Some processors fetch the lines that are written too late. This function prefetches them.
+/// Some processors fetch the lines that are written too late. This function prefetches them, but
+/// not where strings are fast: there that made no copy faster, and some slower.
 ///
 /// # Safety
 ///
@@ -92,7 +93,13 @@ pub(super) unsafe fn copy_fetching(source: *const u8, destination: *mut u8, leng
     if length >= WIDE_LEAST && has_avx() {
         // SAFETY: the caller guarantees valid ranges (contract of `copy_fetching`), and the
         // processor has the registers.
-        unsafe { copy_vectors::<0, WRITE_AHEAD>(source, destination, length) };
+        unsafe {
+            if has_fast_strings() {
+                copy_vectors::<0, 0>(source, destination, length);
+            } else {
+                copy_vectors::<0, WRITE_AHEAD>(source, destination, length);
+            }
+        }
     } else {
         // SAFETY: the caller guarantees valid ranges (contract of `copy_fetching`).
         unsafe { copy_opaque(source, destination, length) };
