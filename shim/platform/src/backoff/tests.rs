@@ -45,7 +45,9 @@ fn a_wait_spins_then_yields_then_sleeps() {
         while backoff.pause() != Next::Sleep {
             polls += 1;
         }
-        assert!(polls >= spin.polls + spin.yields);
+        // A long yield counts as some, and with more ranks than processors as one.
+        let yields = if ranks > cpus as u32 { spin.yields } else { YIELDS_OF_SLICES };
+        assert!(polls >= spin.polls + yields);
         assert_ne!(backoff.pause(), Next::Poll, "until something moves");
         backoff.reset();
         assert_ne!(backoff.pause(), Next::Sleep);

@@ -6,7 +6,10 @@ use core::time::Duration;
 pub const POLLS_UNCROWDED: u32 = 20_000;
 
 /// Yields before the first sleep, with a processor for each rank.
-pub const YIELDS_UNCROWDED: u32 = 1000;
+pub const YIELDS_UNCROWDED: u32 = 20_000;
+
+/// Yields of another program's time slice, at least, before the first sleep.
+pub const YIELDS_OF_SLICES: u32 = 16;
 
 /// Polls before the first yield, with more ranks than processors.
 pub const POLLS_CROWDED: u32 = 20;
