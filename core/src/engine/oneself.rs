@@ -176,11 +176,13 @@ mod tests {
     #[test]
     fn buffers_may_have_parts_and_too_little_room() {
         alone(|mut alone| {
-            let (data, buffer) = ([[1_u8; 3], [2; 3]], [[0_u8; 2], [0; 2]]);
-            let parts =
-                |bytes: &[u8]| Part { base: NonNull::from(bytes).cast(), length: bytes.len() };
-            let (from, to) = (data.each_ref().map(|part| parts(part)), parts(&buffer[0]));
-            let to = [to, parts(&buffer[1])];
+            let (mut data, mut buffer) = ([[1_u8; 3], [2; 3]], [[0_u8; 2], [0; 2]]);
+            let part = |bytes: &mut [u8]| {
+                let length = bytes.len();
+                Part { base: NonNull::from(bytes).cast(), length }
+            };
+            let from = data.each_mut().map(|bytes| part(bytes));
+            let to = buffer.each_mut().map(|bytes| part(bytes));
             // SAFETY: the buffers outlive the engine.
             let (from, to) = unsafe { (Cursor::parts(&from), Cursor::parts(&to)) };
             let id = alone.post(OF_7, to);
