@@ -189,9 +189,11 @@ static void play(struct side *from, struct side *at, int shorts, int cancels)
             for (unsigned polls = draw(30); polls > 0; polls--)
                 poll_side(draw(2) ? from : at);
     }
-    /* Messages and receives of every tag, until none is left over. */
+    /* Messages and receives of every tag, until none is left over. A short message may be on its way
+     * although its send is over. */
     for (int busy = 1, polls = 0; busy; polls++) {
-        busy = 0;
+        int is_missing = (uint64_t)got_count < numbers;
+        busy = is_missing;
         CHECK(polls < PATIENCE);
         poll_side(polls % 2 ? from : at);
         for (slot = receives; slot < receives + SLOTS; slot++) {
@@ -201,10 +203,7 @@ static void play(struct side *from, struct side *at, int shorts, int cancels)
         }
         for (slot = sends; slot < sends + SLOTS; slot++)
             busy |= slot->busy;
-        int sent = 0;
-        for (slot = sends; slot < sends + SLOTS; slot++)
-            sent |= slot->busy;
-        if (sent && polls % 500 == 499 && (slot = idle(receives)) != NULL)
+        if (is_missing && polls % 500 == 499 && (slot = idle(receives)) != NULL)
             receive_one(at, slot, TAGS);
     }
     for (int i = 0; i < got_count; i++)
