@@ -68,6 +68,9 @@ void print_row(const char *name, size_t bytes, const char *unit, int batches,
 // Computes for this number of nanoseconds, outside the library.
 void compute(double nanoseconds);
 
+// Posts a receive from `peer` and a send to it, and waits for both, `count` times. Returns the time.
+double exchange_with(int peer, size_t bytes, int count);
+
 // Sorts the values and returns their median.
 double median(double *values, int count);
 

@@ -15,9 +15,7 @@ static double exchange_blocking(size_t bytes, int count) {
   return now() - start;
 }
 
-// Both ranks post a receive and a send, and wait for both.
-static double exchange(size_t bytes, int count) {
-  int peer = 1 - rank;
+double exchange_with(int peer, size_t bytes, int count) {
   request r[2];
   double start = now();
   for (int i = 0; i < count; i++) {
@@ -27,6 +25,9 @@ static double exchange(size_t bytes, int count) {
   }
   return now() - start;
 }
+
+// Both ranks exchange with each other.
+static double exchange(size_t bytes, int count) { return exchange_with(1 - rank, bytes, count); }
 
 // Windows of 64 messages in one direction, each with an answer: the message rate of the OSU suite.
 static double windows(size_t bytes, int count) {

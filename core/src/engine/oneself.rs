@@ -4,10 +4,9 @@
 //! buffer to buffer. One that does not takes the paths of any other message. So later messages are
 //! copied at once only after all earlier ones were taken from those paths.
 
-use super::Engine;
-use super::Status;
 use super::packet::{Packet, PacketPayload};
 use super::request::RequestState;
+use super::{Engine, Status};
 use crate::buffer::copy::{Stores, copy_bulk};
 use crate::buffer::{Cursor, Part};
 use crate::matching::Envelope;
@@ -106,10 +105,13 @@ mod tests {
         unsafe { Cursor::contiguous(part) }
     }
 
+    fn part(bytes: &mut [u8]) -> Part {
+        Part { base: NonNull::from(&mut *bytes).cast(), length: bytes.len() }
+    }
+
     fn room(bytes: &mut [u8]) -> Cursor {
-        let part = Part { base: NonNull::from(&mut *bytes).cast(), length: bytes.len() };
         // SAFETY: the buffers of these tests outlive the engine.
-        unsafe { Cursor::contiguous(part) }
+        unsafe { Cursor::contiguous(part(bytes)) }
     }
 
     fn alone(test: impl FnOnce(Alone)) {
@@ -177,10 +179,6 @@ mod tests {
     fn buffers_may_have_parts_and_too_little_room() {
         alone(|mut alone| {
             let (mut data, mut buffer) = ([[1_u8; 3], [2; 3]], [[0_u8; 2], [0; 2]]);
-            let part = |bytes: &mut [u8]| {
-                let length = bytes.len();
-                Part { base: NonNull::from(bytes).cast(), length }
-            };
             let from = data.each_mut().map(|bytes| part(bytes));
             let to = buffer.each_mut().map(|bytes| part(bytes));
             // SAFETY: the buffers outlive the engine.

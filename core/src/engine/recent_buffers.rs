@@ -92,10 +92,12 @@ impl RecentBuffers {
         if length < STREAMED_LEAST || self.is_warm(start, length) {
             return Stores::Cached;
         }
-        match length >= STREAMED_LEAST_BY_STRINGS {
-            true if may_stream => Stores::NonTemporal,
-            _ if is_streamed => Stores::Cached,
-            _ => Stores::Fetching,
+        if may_stream && length >= STREAMED_LEAST_BY_STRINGS {
+            Stores::NonTemporal
+        } else if is_streamed {
+            Stores::Cached
+        } else {
+            Stores::Fetching
         }
     }
 

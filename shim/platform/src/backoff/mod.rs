@@ -55,7 +55,6 @@
 //! | [`FETCH_PERIOD`] | 5 ms | the other rank starts at about the same time, so it answers soon |
 //! | [`REGISTRY_PERIOD`] | 2 ms | the registry is locked for a few system calls |
 //! | [`LAUNCHER_PERIOD`] | 10 ms | no descriptor reports the end of these ranks |
-
 //!
 //! A rank that has slept needs more than the wake-up: its caches are cold. Ten accumulates in an
 //! epoch after a barrier of 5 ms, near on a Zen 5, took 91 ns each after 1,000 yields and a sleep,
