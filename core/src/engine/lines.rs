@@ -16,14 +16,14 @@ use super::request::RequestState;
 use super::{Bypass, Engine, Owner, ProgressError, ReceivedShort, RequestId, Status, Ticket, Want};
 use crate::buffer::copy::{copy_piece, copy_short};
 use crate::buffer::{Cursor, Part};
-use crate::matching::{ANY_SOURCE, ANY_TAG, Envelope, Pattern, TAG_MAX};
+use crate::matching::{ANY_SOURCE, Envelope, Pattern};
 use crate::memory::{Memory, OutOfMemory};
 use crate::shm::LineMessage;
 use crate::wire::{Key, SHORT_MAX};
 
 /// Returns the envelope of a message.
 #[inline(always)]
-const fn envelope_of(source: u32, key: Key) -> Envelope {
+pub(super) const fn envelope_of(source: u32, key: Key) -> Envelope {
     Envelope { context: key.context(), source, tag: key.tag() }
 }
 
@@ -33,7 +33,12 @@ const fn envelope_of(source: u32, key: Key) -> Envelope {
 ///
 /// `to` is valid for writes of `length` bytes, which is the length of the message.
 #[inline(always)]
-unsafe fn copy_out(message: LineMessage, to: NonNull<u8>, length: usize, straight: bool) {
+pub(super) unsafe fn copy_out(
+    message: LineMessage,
+    to: NonNull<u8>,
+    length: usize,
+    straight: bool,
+) {
     if length <= SHORT_MAX {
         // SAFETY: the caller guarantees room for the message (contract of `copy_out`).
         return unsafe { message.copy_short(to, length) };
@@ -89,7 +94,10 @@ impl<M: Memory + Clone> Engine<M> {
         }
         if self.should_look(pattern.source, buffer.length) {
             match self.recv_from_lines(&pattern, pattern.source, bytes, false) {
-                Bypass::Received(status) => return ReceivedShort::Done(status),
+                Bypass::Received(status) => {
+                    self.early.found_at_once();
+                    return ReceivedShort::Done(status);
+                }
                 Bypass::Closed => return ReceivedShort::Declined,
                 Bypass::Nothing => self.early.looked_in_vain(),
             }
@@ -102,12 +110,11 @@ impl<M: Memory + Clone> Engine<M> {
     /// Returns whether a receive with this pattern may take the short way.
     #[inline(always)]
     fn may_receive_short(&self, pattern: &Pattern) -> bool {
-        let Pattern { source, tag, .. } = *pattern;
-        let comes_by_lines = match self.peers.get(source as usize) {
-            Some(peer) => peer.gone().is_none() && !peer.is_remote(),
-            None => source == ANY_SOURCE && !self.peers.is_empty() && !self.has_network(),
+        let comes_by_lines = match self.peers.get(pattern.source as usize) {
+            Some(peer) => peer.is_plainly_here(),
+            None => pattern.source == ANY_SOURCE && !self.peers.is_empty() && !self.has_network(),
         };
-        comes_by_lines && (tag <= TAG_MAX || tag == ANY_TAG)
+        comes_by_lines && pattern.has_valid_tag()
     }
 
     /// Returns whether a receive from `source` looks for its message before it is posted.
@@ -115,7 +122,7 @@ impl<M: Memory + Clone> Engine<M> {
     fn should_look(&mut self, source: u32, length: usize) -> bool {
         // `ANY_SOURCE` is no index.
         let peer = self.peers.get_mut(source as usize);
-        peer.is_some_and(|peer| self.early.should_look(length, &mut peer.receives))
+        peer.is_some_and(|peer| self.early.starts(length, &mut peer.receives))
     }
 
     /// Posts a receive that sends no RTR.
@@ -167,13 +174,13 @@ impl<M: Memory + Clone> Engine<M> {
             }
         }
         // First by the shortest way, which serves messages of one line while nothing is posted.
-        for place in 0..self.inbox.len() {
-            let source = self.inbox.source_at(place);
-            if let received @ Bypass::Received(_) = self.recv_short(source, want, buffer) {
-                return received;
-            }
+        let by_shortest =
+            self.try_sources(|engine, source| engine.recv_short(source, want, buffer));
+        if let Bypass::Received(_) = by_shortest {
+            return by_shortest;
         }
-        for place in 0..self.inbox.len() {
+        // Each look at a line takes it from a peer, so sources without a message get one.
+        for place in 0..self.inbox.len() * usize::from(by_shortest == Bypass::Closed) {
             let source = self.inbox.source_at(place);
             match self.recv_from_lines(pattern, source, buffer, true) {
                 Bypass::Nothing => {}
@@ -184,6 +191,50 @@ impl<M: Memory + Clone> Engine<M> {
             return self.recv_queued(ANY_SOURCE, want, buffer);
         }
         Bypass::Nothing
+    }
+
+    /// Receives a message of one line from any source. [`Bypass::Closed`] if
+    /// [`Engine::recv_lines`] might take another message first.
+    #[inline(always)]
+    pub fn recv_short_from_any(&mut self, want: Want, buffer: &mut [u8]) -> Bypass {
+        if !self.has_only_new_lines() {
+            return Bypass::Closed;
+        }
+        self.try_sources(|engine, source| engine.recv_short(source, want, buffer))
+    }
+
+    /// Receives a message that fills the buffer exactly, as [`Engine::recv_short_from_any`] does.
+    #[inline(always)]
+    pub fn recv_exactly_from_any<const BYTES: usize>(
+        &mut self,
+        want: Want,
+        buffer: &mut [u8; BYTES],
+    ) -> Bypass {
+        if !self.has_only_new_lines() {
+            return Bypass::Closed;
+        }
+        self.try_sources(|engine, source| engine.recv_exactly(source, want, buffer))
+    }
+
+    /// Returns whether the next message of any source can only be in lines.
+    #[inline(always)]
+    fn has_only_new_lines(&self) -> bool {
+        self.unexpected.is_empty() && !self.has_network() && !self.has_queued()
+    }
+
+    /// Tries one source after the other. [`Bypass::Closed`] if a source has a message that `recv`
+    /// cannot receive.
+    #[inline(always)]
+    fn try_sources(&mut self, mut recv: impl FnMut(&mut Self, u32) -> Bypass) -> Bypass {
+        let mut result = Bypass::Nothing;
+        for place in 0..self.inbox.len() {
+            match recv(self, self.inbox.source_at(place)) {
+                Bypass::Nothing => {}
+                Bypass::Closed => result = Bypass::Closed,
+                received @ Bypass::Received(_) => return received,
+            }
+        }
+        result
     }
 
     /// Receives an unexpected short message.
@@ -274,47 +325,6 @@ impl<M: Memory + Clone> Engine<M> {
         }
         self.early.wait_looked(came);
         came
-    }
-
-    /// Returns whether [`Engine::take_first`] may end the receive with this ticket, which has one
-    /// source.
-    #[inline(always)]
-    #[must_use]
-    pub fn is_first(&self, ticket: Ticket) -> bool {
-        let first = self.posted.first();
-        first.is_some_and(|(pattern, id)| id == ticket.index && pattern.source != ANY_SOURCE)
-    }
-
-    /// Ends the receive that is the [first](crate::matching::PostedQueue::first) in the queue, if
-    /// its message is the next packet of its source and lies in lines. Returns the status. The
-    /// ticket is that of the receive's request.
-    #[inline(always)]
-    pub fn take_first(&mut self, Ticket { index, generation }: Ticket) -> Option<Status> {
-        let (pattern, id) = self.posted.first()?;
-        if id != index {
-            return None;
-        }
-        let source = pattern.source;
-        let peer = self.peers.get_mut(source as usize)?;
-        let (found, by_baton) = peer.paths.find_next()?;
-        let length = found.length();
-        if !found.is_eager_of(length) || !peer.paths.next_holds(by_baton, length) {
-            return None;
-        }
-        let message = peer.paths.lines_of_next(by_baton);
-        let envelope = envelope_of(source, message.key());
-        if !pattern.matches(&envelope) {
-            return None;
-        }
-        let to = self.requests.posted_place_of(id, generation, length)?;
-        let straight = peer.paths.prepare_to_read(by_baton, length);
-        // SAFETY: the receive lends room for the message (contract of `irecv`).
-        unsafe { copy_out(message, to, length, straight) };
-        peer.paths.release_next(by_baton, length);
-        self.posted.take_first();
-        self.requests.discard(id);
-        self.early.wait_looked(true);
-        Some(Status { source, tag: envelope.tag, bytes: length })
     }
 
     /// Takes the next packet from `source`, if it lies in lines. Returns whether there was one.

@@ -164,6 +164,7 @@ mod early_look;
 mod failure;
 mod failure_cause;
 mod fill_stores;
+mod first_receive;
 mod gone;
 mod in_use;
 mod inbound;
@@ -331,7 +332,7 @@ impl<M: Memory + Clone> Engine<M> {
         Ok(Self {
             peers: Peers::new(memory.clone(), &segment, rank, ranks)?,
             posted,
-            early: EarlyLook::default(),
+            early: EarlyLook::new(&tuning),
             unexpected: UnexpectedMessages::new(memory.clone()),
             outbox: Outbox::new(&memory, &segment, rank)?,
             inbox: Inbox::new(memory.clone()),
@@ -375,6 +376,7 @@ impl<M: Memory + Clone> Engine<M> {
     pub fn retune(&mut self, tuning: Tuning) {
         self.tuning = tuning.within_limits();
         self.posted.allow_bypass(tuning.bypass);
+        self.early.retune(&tuning);
     }
 
     /// Moves everything that can move without waiting, and returns whether anything moved.

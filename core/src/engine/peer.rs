@@ -65,7 +65,7 @@ pub(super) struct Peer {
     /// Classes of tags in which a message without a turn went to the peer.
     pub(super) eager: EagerFlags,
     /// The batch in which a receive from the peer was last started ([`super::early_look`]).
-    pub(super) receives: u32,
+    pub(super) receives: u16,
     /// The peer's doorbell.
     bell: DoorbellPtr,
     end: PeerEnd,
@@ -158,6 +158,12 @@ impl Peer {
         self.paths.expect_nothing();
         self.parcels.refuse();
         self.large.refuse_ring();
+    }
+
+    /// Returns whether the peer is on this node and is not gone.
+    #[inline(always)]
+    pub(super) const fn is_plainly_here(&self) -> bool {
+        self.gone().is_none() && !self.is_remote()
     }
 
     /// Returns whether the peer is on another node and was reachable at some time.

@@ -48,6 +48,15 @@ impl<M: Memory> Requests<M> {
         Ok(id)
     }
 
+    /// Adds an operation if that needs no memory, and returns its ticket.
+    #[inline(always)]
+    pub(super) fn insert_at_place(&mut self, owner: Owner, state: RequestState) -> Option<Ticket> {
+        let generation = self.generation;
+        let index = self.entries.insert_in_free(OperationEntry { owner, generation, state })?;
+        self.generation = (generation + 1) % Ticket::GENERATIONS;
+        Some(Ticket { index, generation })
+    }
+
     /// Returns the number that the next [`Requests::insert`] returns. That insert does not fail.
     #[inline(always)]
     pub(super) fn next_id(&mut self) -> Result<u32, OutOfMemory> {
@@ -104,18 +113,22 @@ impl<M: Memory> Requests<M> {
         Some((state, place))
     }
 
-    /// Returns the place for a message of `length` bytes in the buffer of a posted receive of this
-    /// generation. Returns `None` for the receives of which [`Requests::posted_place`] does.
+    /// Forgets a posted receive of this generation, and returns the place for a message of `length`
+    /// bytes in its buffer. Returns `None` for the receives of which [`Requests::posted_place`]
+    /// does, and then forgets nothing.
     #[inline(always)]
-    pub(super) fn posted_place_of(
-        &self,
+    pub(super) fn take_posted(
+        &mut self,
         id: u32,
         generation: u32,
         length: usize,
     ) -> Option<NonNull<u8>> {
-        let entry = self.entries.get(id).filter(|entry| entry.generation == generation)?;
-        let RequestState::Posted { buffer, asked: None, .. } = &entry.state else { return None };
-        buffer.place_for(length)
+        self.entries.discard_if(id, |entry| {
+            let RequestState::Posted { buffer, asked: None, .. } = &entry.state else {
+                return None;
+            };
+            buffer.place_for(length).filter(|_| entry.generation == generation)
+        })
     }
 
     #[inline]
@@ -153,12 +166,6 @@ impl<M: Memory> Requests<M> {
     #[inline]
     pub(super) fn remove(&mut self, id: u32) {
         self.entries.remove(id);
-    }
-
-    /// Forgets an operation. Cheaper than [`Requests::remove`].
-    #[inline(always)]
-    pub(super) fn discard(&mut self, id: u32) {
-        self.entries.discard(id);
     }
 
     /// Returns the message of a send that is not over.

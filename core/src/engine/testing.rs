@@ -4,10 +4,12 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 use std::alloc::{alloc_zeroed, dealloc};
 
-use super::SendMode;
 use super::request::{OutgoingMessage, RequestState};
+use super::{Engine, Owner, ReceivedShort, RequestId, SendMode, Sent, Ticket, Tuning};
 use crate::buffer::{Cursor, Part};
 use crate::layout::{PAGE, Segment, SegmentConfig, SegmentPlan};
+use crate::matching::{ANY_SOURCE, Pattern};
+use crate::memory::counted::Counted;
 use crate::wire::Key;
 
 /// Runs `test` with a small segment of `ranks` ranks, all of which is backed by memory.
@@ -40,4 +42,67 @@ pub(super) fn sending(tag: u32) -> RequestState {
     let (key, stage) = (Key::new(0, tag), SendMode::Standard.first_stage());
     let message = OutgoingMessage { key, total: 0, sent: 0, data: nothing(), stage };
     RequestState::Sending { message, next: None, detached: None }
+}
+
+/// A receive of rank 0's next message with tag 7.
+pub(super) const OF_7: Pattern = Pattern { context: 0, source: 0, tag: 7 };
+
+/// A receive of anyone's next message with tag 7.
+pub(super) const ANY_OF_7: Pattern = Pattern { source: ANY_SOURCE, ..OF_7 };
+
+/// Two engines, of which rank 0 sends and rank 1 receives.
+pub(super) struct Pair {
+    pub(super) sender: Engine<Counted>,
+    pub(super) receiver: Engine<Counted>,
+}
+
+impl Pair {
+    /// Posts a receive of up to 8 bytes.
+    pub(super) fn post(&mut self, pattern: Pattern, buffer: &mut [u8; 8]) -> (RequestId, Ticket) {
+        let buffer = Part { base: NonNull::from(buffer).cast(), length: 8 };
+        // SAFETY: the buffers of these tests outlive the engines.
+        match unsafe { self.receiver.irecv_short(pattern, buffer, Owner::UNSCOPED) } {
+            ReceivedShort::Pending(id, ticket) => (id, ticket),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(super) fn send(&mut self, tag: u32, data: &[u8]) {
+        let part = Part { base: NonNull::from(data).cast(), length: data.len() };
+        // SAFETY: the message is in shared memory when this returns.
+        let sent = unsafe {
+            let data = Cursor::contiguous(part);
+            self.sender.isend(1, Key::new(0, tag), data, Owner::BLOCKING)
+        };
+        assert_eq!(sent, Ok(Sent::Done));
+        while let Some(peer) = self.sender.poll_want() {
+            self.sender.fastbox_backed(peer, true);
+        }
+    }
+}
+
+/// Runs `test` with two engines whose messages go by lines.
+pub(super) fn with_pair(test: impl FnOnce(Pair)) {
+    with_segment(2, |segment| {
+        let engine =
+            |rank| Engine::new(Counted::default(), *segment, rank, Tuning::default()).unwrap();
+        let mut pair = Pair { sender: engine(0), receiver: engine(1) };
+        // Short calls decline a peer before the first contact with it.
+        let (mut bytes, first) = ([0; 8], &mut pair.receiver);
+        let buffer = Part { base: NonNull::from(&mut bytes).cast(), length: 8 };
+        // SAFETY: nothing is posted.
+        let declined = unsafe { first.irecv_short(OF_7, buffer, Owner::UNSCOPED) };
+        assert!(matches!(declined, ReceivedShort::Declined));
+        first.contact(0).unwrap();
+        // The first messages open the fastbox. Then they go by lines.
+        for _ in 0..4 {
+            let mut bytes = [0; 8];
+            let (id, _) = pair.post(Pattern { tag: 0, ..OF_7 }, &mut bytes);
+            pair.send(0, b"first");
+            pair.receiver.progress().unwrap();
+            assert!(matches!(pair.receiver.test(id), Some(Ok(_))));
+        }
+        assert!(pair.receiver.finds_no_lines(), "a wait has looked since the last receive");
+        test(pair);
+    });
 }

@@ -19,7 +19,7 @@ pub struct Tuning {
     pub stream_max: usize,
     /// Longest message that goes in parcels while enough of them are here, in bytes. Messages
     /// longer than `eager_max` go in parcels only under [`Transfer::Auto`]. Zero disables parcels.
-    /// The default is 256 KiB, and 64 KiB where [`has_fast_kernel_copies`].
+    /// The default is 512 KiB, and 64 KiB where [`has_fast_kernel_copies`].
     pub parcel_max: usize,
     /// Private memory that one peer's unexpected messages may take, in bytes. Beyond it the peer
     /// keeps its messages until their receives are posted. Messages that it had handed over by then

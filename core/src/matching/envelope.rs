@@ -47,6 +47,12 @@ impl Pattern {
             && (self.tag == ANY_TAG || self.tag == envelope.tag)
     }
 
+    /// Returns whether a message may have the tag, or it is [`ANY_TAG`].
+    #[inline(always)]
+    pub(crate) const fn has_valid_tag(&self) -> bool {
+        self.tag <= TAG_MAX || self.tag == ANY_TAG
+    }
+
     /// Returns the class of this pattern: the fields that are wildcards.
     #[inline(always)]
     pub(super) const fn wildcards(&self) -> WildcardClass {

@@ -43,6 +43,7 @@ mod unfiled;
 
 pub(crate) use bins::fold;
 pub use envelope::{ANY_SOURCE, ANY_TAG, Envelope, Pattern, TAG_MAX};
+pub(crate) use first_receives::EMPTY_HANDLE;
 pub use masked::{MaskedEnvelope, MaskedPattern};
 pub use posted::{Ahead, PostedQueue};
 pub use selector::Selector;

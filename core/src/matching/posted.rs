@@ -7,7 +7,7 @@ use core::slice;
 
 use super::chains::{Chains, Links, Node, Spot};
 use super::envelope::{Envelope, Pattern, WildcardClass};
-use super::first_receives::{FIRST_MAX, FirstReceives};
+use super::first_receives::{EMPTY_HANDLE, FIRST_MAX, FirstReceives};
 use super::masked::{All, MaskedEnvelope, MaskedPattern};
 use super::selector::{Filing, Selector};
 use super::unfiled::Unfiled;
@@ -167,7 +167,8 @@ impl<M: Memory, P: Selector, T: Copy> PostedQueue<M, P, T> {
     pub fn post(&mut self, selector: P, receive: T) -> Result<u32, OutOfMemory> {
         if Self::HAS_CLASSES && self.len == 0 {
             self.len = 1;
-            return Ok(self.first.start(selector, receive));
+            self.first.start(selector, receive);
+            return Ok(EMPTY_HANDLE);
         }
         if Self::HAS_CLASSES
             && self.chains.nodes().is_empty()
@@ -177,6 +178,16 @@ impl<M: Memory, P: Selector, T: Copy> PostedQueue<M, P, T> {
             return Ok(handle);
         }
         self.post_in_chains(selector, receive)
+    }
+
+    /// Posts the caller's `receive` to a queue that [is empty](PostedQueue::is_empty) and has
+    /// several classes. It needs no memory, and the handle is [`EMPTY_HANDLE`].
+    #[inline(always)]
+    pub(crate) fn post_to_empty(&mut self, selector: P, receive: T) {
+        const { assert!(Self::HAS_CLASSES) };
+        debug_assert!(self.is_empty(), "the receive is not the first one");
+        self.len = 1;
+        self.first.start(selector, receive);
     }
 
     #[inline]
@@ -236,7 +247,7 @@ impl<M: Memory, P: Selector, T: Copy> PostedQueue<M, P, T> {
         }
         self.len -= 1;
         match place {
-            Place::First => _ = self.first.remove_first(),
+            Place::First => self.first.remove_first(),
             Place::Filed(spot, class, links) => {
                 self.chains.remove_at(spot, links, class);
                 if Self::HAS_CLASSES {
@@ -277,12 +288,12 @@ impl<M: Memory, P: Selector, T: Copy> PostedQueue<M, P, T> {
         self.first.first().filter(|_| Self::HAS_CLASSES)
     }
 
-    /// Takes the receive that [`PostedQueue::first`] returns.
+    /// Takes the receive that [`PostedQueue::first`] returns. There is one.
     #[inline(always)]
-    pub fn take_first(&mut self) {
-        if self.first.remove_first() {
-            self.len -= 1;
-        }
+    pub(crate) fn take_first(&mut self) {
+        debug_assert!(self.first().is_some(), "no receive is first");
+        self.first.remove_first();
+        self.len -= 1;
     }
 
     #[inline(always)]

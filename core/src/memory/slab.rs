@@ -73,17 +73,9 @@ impl<T: Copy, M: Memory> Slab<T, M> {
     /// changed.
     #[inline]
     pub fn insert(&mut self, value: T) -> Result<u32, OutOfMemory> {
-        if self.free == NIL {
-            self.grow()?;
-        }
-        let key = self.free;
-        let slot = &mut self.slots[key as usize];
-        if let SlabSlot::Vacant { next } = *slot {
-            self.free = next;
-        }
-        *slot = SlabSlot::Occupied(value);
-        self.len += 1;
-        Ok(key)
+        self.reserve()?;
+        let bytes = size_of::<SlabSlot<T>>();
+        self.insert_in_free(value).ok_or(OutOfMemory { bytes })
     }
 
     /// Ensures that the next [`Slab::insert`] does not fail.
@@ -105,6 +97,20 @@ impl<T: Copy, M: Memory> Slab<T, M> {
     pub fn next_key(&mut self) -> Result<u32, OutOfMemory> {
         self.reserve()?;
         Ok(self.free)
+    }
+
+    /// Stores `value` and returns its key, if that needs no memory.
+    #[inline(always)]
+    pub fn insert_in_free(&mut self, value: T) -> Option<u32> {
+        let key = self.free;
+        // The end of the free list is no key.
+        let slot = self.slots.get_mut(key as usize)?;
+        if let SlabSlot::Vacant { next } = *slot {
+            self.free = next;
+        }
+        *slot = SlabSlot::Occupied(value);
+        self.len += 1;
+        Some(key)
     }
 
     /// Returns the entry at `key`, or `None` if there is none.
@@ -147,6 +153,18 @@ impl<T: Copy, M: Memory> Slab<T, M> {
             self.free = key;
             self.len -= 1;
         }
+    }
+
+    /// Drops the entry at `key` if `accept` returns a value for it. Returns that value.
+    #[inline(always)]
+    pub fn discard_if<R>(&mut self, key: u32, accept: impl FnOnce(&T) -> Option<R>) -> Option<R> {
+        let slot = self.slots.get_mut(key as usize)?;
+        let SlabSlot::Occupied(value) = slot else { return None };
+        let accepted = accept(value)?;
+        *slot = SlabSlot::Vacant { next: self.free };
+        self.free = key;
+        self.len -= 1;
+        Some(accepted)
     }
 
     /// Returns a copy of the first entry with a key of at least `first`. A loop that changes the

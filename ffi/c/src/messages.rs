@@ -2,7 +2,7 @@
 
 use core::ffi::c_int;
 
-use shim::raw::{LINES_FIRST, RawEndpoint as _, SHORT_MAX, SentShort};
+use shim::raw::{ANY_SOURCE, Bypass, LINES_FIRST, RawEndpoint as _, SHORT_MAX, SentShort};
 
 use crate::border::{BufferArg, CountArg, DataArg, HandleArg, OutArg};
 use crate::contexts::CONTEXT_MAX;
@@ -15,26 +15,26 @@ use crate::requests::CStatus;
 /// This length has its own path, which touches only a free line or an arrived line and saves no
 /// register. The other lengths up to [`SHORT_MAX`] have another such path. Separate functions do
 /// all other work.
-const ONE_NUMBER: usize = 8;
+pub(crate) const ONE_NUMBER: usize = 8;
 
 /// Context and tag of a message, in one register.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
-struct ContextTag(u64);
+pub(crate) struct ContextTag(u64);
 
 impl ContextTag {
     #[inline(always)]
-    const fn new(context: u32, tag: u32) -> Self {
+    pub(crate) const fn new(context: u32, tag: u32) -> Self {
         Self((context as u64) << 32 | tag as u64)
     }
 
     #[inline(always)]
-    const fn context(self) -> u32 {
+    pub(crate) const fn context(self) -> u32 {
         (self.0 >> 32) as u32
     }
 
     #[inline(always)]
-    const fn tag(self) -> u32 {
+    pub(crate) const fn tag(self) -> u32 {
         self.0 as u32
     }
 }
@@ -204,11 +204,16 @@ extern "C" fn strait_recv(
         && let Some(instance) = world.find()
     {
         return match instance.any_endpoint(context).recv_exactly(number, source, tag) {
-            Some(received) => {
+            Bypass::Received(received) => {
                 status.write_if_wanted(received.into());
                 0
             }
-            None => recv_number(instance, ContextTag::new(context, tag), number, source, status),
+            Bypass::Nothing => {
+                recv_number_later(instance, ContextTag::new(context, tag), number, source, status)
+            }
+            Bypass::Closed => {
+                recv_number(instance, ContextTag::new(context, tag), number, source, status)
+            }
         };
     }
     recv(world, context, buffer, bytes, source_tag, status)
@@ -239,11 +244,16 @@ extern "C" fn recv_short(
         && let Some(instance) = world.find()
     {
         return match instance.any_endpoint(context).recv_short(room, source, tag) {
-            Some(received) => {
+            Bypass::Received(received) => {
                 status.write_if_wanted(received.into());
                 0
             }
-            None => recv_bytes(instance, ContextTag::new(context, tag), room, source, status),
+            Bypass::Nothing => {
+                recv_later(instance, ContextTag::new(context, tag), room, source, status)
+            }
+            Bypass::Closed => {
+                recv_bytes(instance, ContextTag::new(context, tag), room, source, status)
+            }
         };
     }
     recv(world, context, buffer, bytes, source_tag, status)
@@ -266,11 +276,16 @@ extern "C" fn recv_straight(
         && let Some(instance) = world.find()
     {
         return match instance.any_endpoint(context).recv_straight(room, source, tag) {
-            Some(received) => {
+            Bypass::Received(received) => {
                 status.write_if_wanted(received.into());
                 0
             }
-            None => recv_bytes(instance, ContextTag::new(context, tag), room, source, status),
+            Bypass::Nothing => {
+                recv_later(instance, ContextTag::new(context, tag), room, source, status)
+            }
+            Bypass::Closed => {
+                recv_bytes(instance, ContextTag::new(context, tag), room, source, status)
+            }
         };
     }
     recv(world, context, buffer, bytes, source_tag, status)
@@ -294,6 +309,7 @@ extern "C" fn recv(
     })
 }
 
+/// Receives one number that the shortest path did not find, first one from any source.
 #[inline(never)]
 extern "C" fn recv_number(
     instance: &Instance,
@@ -302,12 +318,59 @@ extern "C" fn recv_number(
     source: u32,
     status: OutArg<'_, CStatus>,
 ) -> c_int {
-    recv_bytes(instance, context_tag, number, source, status)
+    let endpoint = instance.any_endpoint(context_tag.context());
+    if source == ANY_SOURCE {
+        match endpoint.recv_exactly_from_any(number, context_tag.tag()) {
+            Bypass::Received(received) => {
+                status.write_if_wanted(received.into());
+                return 0;
+            }
+            Bypass::Nothing => return recv_later(instance, context_tag, number, source, status),
+            Bypass::Closed => {}
+        }
+    }
+    recv_lines(instance, context_tag, number, source, status)
 }
 
 #[inline(never)]
+extern "C" fn recv_number_later(
+    instance: &Instance,
+    context_tag: ContextTag,
+    number: &mut [u8; ONE_NUMBER],
+    source: u32,
+    status: OutArg<'_, CStatus>,
+) -> c_int {
+    recv_later(instance, context_tag, number, source, status)
+}
+
+/// Receives a message that the shortest path did not find, first one from any source in one line.
+#[inline(never)]
 #[expect(improper_ctypes_definitions, reason = "no function in C calls it, and it does not unwind")]
 extern "C" fn recv_bytes(
+    instance: &Instance,
+    context_tag: ContextTag,
+    buffer: &mut [u8],
+    source: u32,
+    status: OutArg<'_, CStatus>,
+) -> c_int {
+    let endpoint = instance.any_endpoint(context_tag.context());
+    if source == ANY_SOURCE {
+        match endpoint.recv_short_from_any(buffer, context_tag.tag()) {
+            Bypass::Received(received) => {
+                status.write_if_wanted(received.into());
+                return 0;
+            }
+            Bypass::Nothing => return recv_later(instance, context_tag, buffer, source, status),
+            Bypass::Closed => {}
+        }
+    }
+    recv_lines(instance, context_tag, buffer, source, status)
+}
+
+/// Receives a message that lies in several lines or behind others, or comes later.
+#[inline(never)]
+#[expect(improper_ctypes_definitions, reason = "no function in C calls it, and it does not unwind")]
+extern "C" fn recv_lines(
     instance: &Instance,
     context_tag: ContextTag,
     buffer: &mut [u8],
@@ -319,9 +382,22 @@ extern "C" fn recv_bytes(
         status.write_if_wanted(received.into());
         return 0;
     }
+    recv_later(instance, context_tag, buffer, source, status)
+}
+
+/// Receives a message that comes later, or that needs another path.
+#[inline(never)]
+#[expect(improper_ctypes_definitions, reason = "no function in C calls it, and it does not unwind")]
+extern "C" fn recv_later(
+    instance: &Instance,
+    context_tag: ContextTag,
+    buffer: &mut [u8],
+    source: u32,
+    status: OutArg<'_, CStatus>,
+) -> c_int {
     enter("strait_recv", HandleArg::of(instance), || {
         let endpoint = instance.endpoint(context_tag.context())?;
-        let received = endpoint.recv(buffer, source, context_tag.tag())?;
+        let received = endpoint.recv_later(buffer, source, context_tag.tag())?;
         status.write_if_wanted(received.into());
         Ok(())
     })

@@ -17,7 +17,7 @@ use crate::entry::enter;
 use crate::failure::Called;
 use crate::handle::{Handle, HandleKind};
 use crate::instance::Instance;
-use crate::messages::wake;
+use crate::messages::{ContextTag, ONE_NUMBER, wake};
 use crate::pending::PendingOperation;
 
 #[unsafe(no_mangle)]
@@ -30,17 +30,50 @@ extern "C" fn strait_isend(
     tag: u32,
     request: OutArg<'_, Handle>,
 ) -> c_int {
+    if bytes.get() != ONE_NUMBER {
+        return isend_bytes(world, context, data, bytes, destination, tag, request);
+    }
     if context <= CONTEXT_MAX
         && !request.is_null()
-        && let Some(message) = data.at_most(bytes, SHORT_MAX)
+        && let Some(number) = data.exactly::<ONE_NUMBER>(bytes)
         && let Some(instance) = world.find()
     {
-        let sent = instance.any_endpoint(context).send_short(message, destination, tag);
-        if let Some(result) = ended(sent, instance, destination, request) {
-            return result;
+        let sent = instance.any_endpoint(context).send_short(number, destination, tag);
+        if sent == SentShort::No {
+            let context_tag = ContextTag::new(context, tag);
+            return isend_on(instance, context_tag, data, bytes, destination, request);
         }
+        request.write_if_wanted(Handle::DONE);
+        return if sent == SentShort::ToSleeper { wake(instance, destination) } else { 0 };
     }
-    isend(world, context, data, bytes, (destination, tag), request)
+    isend(world, context, data, bytes, destination, tag, request)
+}
+
+/// Starts to send a message of any length.
+#[inline(never)]
+extern "C" fn isend_bytes(
+    world: HandleArg<'_>,
+    context: u32,
+    data: LastingArg,
+    bytes: CountArg,
+    destination: u32,
+    tag: u32,
+    request: OutArg<'_, Handle>,
+) -> c_int {
+    if context <= CONTEXT_MAX
+        && !request.is_null()
+        && let Some(instance) = world.find()
+    {
+        if let Some(message) = data.at_most(bytes, SHORT_MAX) {
+            let sent = instance.any_endpoint(context).send_short(message, destination, tag);
+            if let Some(result) = ended(sent, instance, destination, request) {
+                return result;
+            }
+        }
+        let context_tag = ContextTag::new(context, tag);
+        return isend_on(instance, context_tag, data, bytes, destination, request);
+    }
+    isend(world, context, data, bytes, destination, tag, request)
 }
 
 /// Ends the call after a message that was sent at once.
@@ -60,27 +93,39 @@ fn ended(
     Some(result)
 }
 
+/// Starts to send a message, for which the short path has stopped, in a context that exists.
 #[inline(never)]
-fn isend(
-    world: HandleArg<'_>,
-    context: u32,
+extern "C" fn isend_on(
+    instance: &Instance,
+    context_tag: ContextTag,
     data: LastingArg,
     bytes: CountArg,
-    (destination, tag): (u32, u32),
+    destination: u32,
     request: OutArg<'_, Handle>,
 ) -> c_int {
+    let (context, tag) = (context_tag.context(), context_tag.tag());
     // What comes of this send is in a register. Most others leave an operation in memory, which is
     // read right after it was written: that waits until the lines of the message are written, too.
-    if context <= CONTEXT_MAX
-        && !request.is_null()
-        && let Some(message) = data.at_most(bytes, usize::MAX)
-        && let Some(instance) = world.find()
-    {
+    if let Some(message) = data.at_most(bytes, usize::MAX) {
         let sent = instance.any_endpoint(context).send_medium(message, destination, tag);
         if let Some(result) = ended(sent, instance, destination, request) {
             return result;
         }
     }
+    isend(HandleArg::of(instance), context, data, bytes, destination, tag, request)
+}
+
+/// Starts to send a message that the short paths have declined, or reports what is wrong.
+#[inline(never)]
+extern "C" fn isend(
+    world: HandleArg<'_>,
+    context: u32,
+    data: LastingArg,
+    bytes: CountArg,
+    destination: u32,
+    tag: u32,
+    request: OutArg<'_, Handle>,
+) -> c_int {
     let memory = || data.memory(bytes);
     start("strait_isend", (world, context), memory, request, |memory, endpoint| {
         memory.send_after_medium(endpoint, destination, tag)
@@ -102,42 +147,76 @@ extern "C" fn strait_irecv(
         && let Some(instance) = world.find()
     {
         let endpoint = instance.any_endpoint(context);
-        let ticket = match buffer.recv_short(bytes, endpoint, source, tag) {
-            ReceivedShort::Done(status) => instance.world().keep_status(status),
-            ReceivedShort::Pending(_, ticket) => Some(ticket),
-            ReceivedShort::Declined => {
-                return irecv(world, context, buffer, bytes, (source, tag), request);
-            }
+        let Some(ticket) = buffer.post_first(bytes, endpoint, source, tag) else {
+            let context_tag = ContextTag::new(context, tag);
+            return irecv_short(instance, context_tag, buffer, bytes, source, request);
         };
-        if let Some(handle) = ticket.and_then(|ticket| instance.handle_of_ticket(ticket)) {
-            request.write_if_wanted(handle);
-            return 0;
-        }
-        return no_request(instance, ticket);
+        let Some(handle) = instance.handle_of_ticket(ticket) else {
+            return no_handle(instance, ticket.index, ticket.generation);
+        };
+        request.write_if_wanted(handle);
+        return 0;
     }
-    irecv(world, context, buffer, bytes, (source, tag), request)
+    irecv(world, context, buffer, bytes, source, tag, request)
 }
 
-/// Settles a receive that has started and gets no handle, and reports that.
+/// Starts a receive whose message has perhaps come, or which is not the only one, in a context that
+/// exists. It is a function of its own, so that a receive that is only posted saves no registers.
+#[inline(never)]
+extern "C" fn irecv_short(
+    instance: &Instance,
+    context_tag: ContextTag,
+    buffer: LastingArg,
+    bytes: CountArg,
+    source: u32,
+    request: OutArg<'_, Handle>,
+) -> c_int {
+    let (context, tag) = (context_tag.context(), context_tag.tag());
+    let ticket = match buffer.recv_short(bytes, instance.any_endpoint(context), source, tag) {
+        ReceivedShort::Done(status) => instance.world().keep_status(status),
+        ReceivedShort::Pending(_, ticket) => Some(ticket),
+        ReceivedShort::Declined => {
+            return irecv(HandleArg::of(instance), context, buffer, bytes, source, tag, request);
+        }
+    };
+    let Some(Ticket { index, generation }) = ticket else { return no_memory(instance) };
+    if let Some(handle) = instance.handle_of_ticket(Ticket { index, generation }) {
+        request.write_if_wanted(handle);
+        return 0;
+    }
+    no_handle(instance, index, generation)
+}
+
+/// Settles a receive that has started and gets no handle, and reports that. The ticket comes in two
+/// registers, so that the caller keeps nothing in memory.
 #[cold]
 #[inline(never)]
-fn no_request(instance: &Instance, ticket: Option<Ticket>) -> c_int {
+extern "C" fn no_handle(instance: &Instance, index: u32, generation: u32) -> c_int {
     enter("strait_irecv", HandleArg::of(instance), || {
         let world = instance.world();
-        if let Some(Ticketed::Request(request)) = ticket.map(|ticket| world.find_ticket(ticket)) {
+        if let Ticketed::Request(request) = world.find_ticket(Ticket { index, generation }) {
             Unscoped::of_request(world, request).settle(world);
         }
         Err(full(HandleKind::Request))
     })
 }
 
+/// Reports that there is no memory for the request of a receive that is over.
+#[cold]
 #[inline(never)]
-fn irecv(
+extern "C" fn no_memory(instance: &Instance) -> c_int {
+    enter("strait_irecv", HandleArg::of(instance), || Err(full(HandleKind::Request)))
+}
+
+/// Starts a receive that the short paths have declined, or reports what is wrong.
+#[inline(never)]
+extern "C" fn irecv(
     world: HandleArg<'_>,
     context: u32,
     buffer: LastingArg,
     bytes: CountArg,
-    (source, tag): (u32, u32),
+    source: u32,
+    tag: u32,
     request: OutArg<'_, Handle>,
 ) -> c_int {
     let memory = || buffer.memory(bytes);

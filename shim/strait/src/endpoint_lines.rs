@@ -1,7 +1,9 @@
 //! Sends and receives of messages that take several lines.
 
 use strait_core::buffer::Part;
-use strait_core::engine::{Bypass, Owner, ReceivedShort, SentShort, Status, Want};
+use strait_core::engine::{
+    Bypass, Owner, ReceivedShort, RequestId, SentShort, Status, Ticket, Want,
+};
 use strait_core::matching::ANY_SOURCE;
 use strait_core::sync::{finish_look, spin_hint};
 use strait_core::wire::SHORT_MAX;
@@ -27,22 +29,14 @@ impl Endpoint<'_> {
 
     /// Does the work of [`crate::raw::RawEndpoint::recv_straight`].
     #[inline(always)]
-    pub(crate) fn recv_straight(
-        &self,
-        buffer: &mut [u8],
-        source: Rank,
-        tag: Tag,
-    ) -> Option<Status> {
+    pub(crate) fn recv_straight(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Bypass {
         let engine = self.world().engine();
         let found = engine.recv_straight(source, Want::exactly_of(self.key(tag)), buffer);
-        if let Bypass::Received(status) = found {
-            return Some(status);
+        if let Bypass::Received(_) = found {
+            return found;
         }
         // The message may be in the baton, or reach the end of the ring, or any tag is wanted.
-        match engine.recv_medium(source, Want::of(self.key(tag)), buffer) {
-            Bypass::Received(status) => Some(status),
-            Bypass::Nothing | Bypass::Closed => None,
-        }
+        engine.recv_medium(source, Want::of(self.key(tag)), buffer)
     }
 
     /// Waits a short time for a message. While no other packet can come, it polls only the baton
@@ -53,7 +47,7 @@ impl Endpoint<'_> {
         let (want, engine) = (Want::of(self.key(tag)), self.world().engine());
         let pattern = self.pattern(source, tag);
         let is_long = bytes.len() > SHORT_MAX;
-        if is_long && let Some(status) = self.recv_straight(bytes, source, tag) {
+        if is_long && let Bypass::Received(status) = self.recv_straight(bytes, source, tag) {
             return Some(status);
         }
         // The short ways leave unexpected messages alone, and with them those of windows.
@@ -64,8 +58,11 @@ impl Endpoint<'_> {
         };
         // A line without a message is looked at as seldom as possible: a look takes it from the
         // cache of the peer, which is about to write it.
-        let is_empty = !is_long && source != ANY_SOURCE && !engine.has_next(source);
-        let mut found = match is_empty && !engine.has_unexpected() {
+        let has_next = || match source {
+            ANY_SOURCE => engine.others_have_lines(ANY_SOURCE) || engine.has_queued(),
+            _ => engine.has_next(source),
+        };
+        let mut found = match !is_long && !has_next() && !engine.has_unexpected() {
             true => Bypass::Nothing,
             false => recv_lines(bytes, Bypass::Nothing),
         };
@@ -96,7 +93,7 @@ impl Endpoint<'_> {
             look += 1;
             found = engine.recv_short(source, want, bytes);
             if found == Bypass::Closed {
-                if let Some(status) = self.recv_straight(bytes, source, tag) {
+                if let Bypass::Received(status) = self.recv_straight(bytes, source, tag) {
                     return Some(status);
                 }
                 found = recv_lines(bytes, Bypass::Closed);
@@ -116,6 +113,51 @@ impl Endpoint<'_> {
             Bypass::Received(status) => Some(status),
             Bypass::Nothing | Bypass::Closed => None,
         }
+    }
+
+    /// Does the work of [`crate::raw::RawEndpoint::recv_short_from_any`].
+    #[inline(always)]
+    pub(crate) fn recv_short_from_any(&self, buffer: &mut [u8], tag: Tag) -> Bypass {
+        let world = self.world();
+        if world.needs_rounds() {
+            return Bypass::Closed;
+        }
+        world.engine().recv_short_from_any(Want::of(self.key(tag)), buffer)
+    }
+
+    /// Does the work of [`crate::raw::RawEndpoint::recv_exactly_from_any`].
+    #[inline(always)]
+    pub(crate) fn recv_exactly_from_any<const BYTES: usize>(
+        &self,
+        buffer: &mut [u8; BYTES],
+        tag: Tag,
+    ) -> Bypass {
+        let world = self.world();
+        if world.needs_rounds() {
+            return Bypass::Closed;
+        }
+        world.engine().recv_exactly_from_any(Want::exactly_of(self.key(tag)), buffer)
+    }
+
+    /// Does the work of [`crate::raw::RawEndpoint::post_first`].
+    ///
+    /// # Safety
+    ///
+    /// The contract of [`strait_core::engine::Engine::post_first`] holds for the bytes of `buffer`.
+    #[inline(always)]
+    pub(crate) unsafe fn post_first(
+        &self,
+        owner: Owner,
+        buffer: Part,
+        source: Rank,
+        tag: Tag,
+    ) -> Option<(RequestId, Ticket)> {
+        let world = self.world();
+        if world.needs_rounds() {
+            return None;
+        }
+        // SAFETY: the caller guarantees the same (contract of `post_first`).
+        unsafe { world.engine().post_first(self.pattern(source, tag), buffer, owner) }
     }
 
     /// Starts a receive of a message that is short or arrives later, without a round of progress.

@@ -22,7 +22,9 @@ pub use crate::world::LoopRecord;
 pub use records::RawRecords;
 pub use requests::RawRequests;
 pub use strait_core::buffer::Part;
-pub use strait_core::engine::{LINES_FIRST, ReceivedShort, RequestId, SentShort, Ticket, Ticketed};
+pub use strait_core::engine::{
+    Bypass, LINES_FIRST, ReceivedShort, RequestId, SentShort, Ticket, Ticketed,
+};
 pub use strait_core::handles::{HandleSlot, SlotTable};
 pub use strait_core::layout::{Communicator, ShortName};
 pub use strait_core::matching::ANY_SOURCE;
@@ -48,27 +50,62 @@ pub trait RawEndpoint: sealed::Sealed {
 
     /// Receives a message of exactly this length and tag if it is in the next line.
     /// [`Endpoint::recv`] tries a similar step first. It serves interfaces to other languages. With
-    /// [`crate::ANY_TAG`] it receives nothing.
+    /// [`crate::ANY_TAG`] it receives nothing. [`Bypass::Nothing`]: nothing has come from the source
+    /// by lines, and [`RawEndpoint::recv_later`] goes on without another look.
     fn recv_exactly<const BYTES: usize>(
         &self,
         buffer: &mut [u8; BYTES],
         source: Rank,
         tag: Tag,
-    ) -> Option<Status>;
+    ) -> Bypass;
 
     /// Receives a message of at most [`SHORT_MAX`] bytes that fits `buffer`, if
     /// it is in the next line. It serves interfaces to other languages, which fall back to
-    /// [`Endpoint::recv`]. With [`crate::ANY_TAG`] it receives nothing.
-    fn recv_short(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Option<Status>;
+    /// [`Endpoint::recv`]. With [`crate::ANY_TAG`] it receives nothing. [`Bypass::Nothing`] as in
+    /// [`RawEndpoint::recv_exactly`].
+    fn recv_short(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Bypass;
+
+    /// Receives as [`Endpoint::recv`] does after its first look.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Endpoint::recv`].
+    fn recv_later(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Result<Status, Error>;
 
     /// Receives a message that is unexpected and short, or lies in lines, from any source and with
     /// any tag. It serves interfaces to other languages, which fall back to [`Endpoint::recv`].
     fn recv_lines(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Option<Status>;
 
+    /// Receives a message of at most [`SHORT_MAX`] bytes that fits `buffer` from any source, if it
+    /// is in a next line. [`Bypass::Nothing`]: nothing has come by lines, and nothing is
+    /// unexpected. [`Bypass::Closed`]: [`RawEndpoint::recv_lines`] may find a message.
+    fn recv_short_from_any(&self, buffer: &mut [u8], tag: Tag) -> Bypass;
+
+    /// Receives a message of exactly this length and tag as [`RawEndpoint::recv_short_from_any`]
+    /// does. With [`crate::ANY_TAG`] it receives nothing.
+    fn recv_exactly_from_any<const BYTES: usize>(
+        &self,
+        buffer: &mut [u8; BYTES],
+        tag: Tag,
+    ) -> Bypass;
+
     /// Waits a short time for a message as [`Endpoint::recv`] does before it posts the receive.
     /// Returns `None` when the message has not come, or has to be received in another way. It
     /// serves interfaces to other languages.
     fn poll_lines(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Option<Status>;
+
+    /// Posts a receive like [`RawEndpoint::begin_recv`], if it is the only one and nothing else has
+    /// to be done. `None`: nothing was posted, and [`RawEndpoint::begin_recv_short`] starts it.
+    ///
+    /// # Safety
+    ///
+    /// The caller guarantees the contract of [`RawEndpoint::begin_recv`].
+    unsafe fn post_first(
+        &self,
+        buffer: Part,
+        source: Rank,
+        tag: Tag,
+    ) -> Option<(RequestId, Ticket)>;
 
     /// Starts a receive like [`RawEndpoint::begin_recv`], if its message is short or arrives later.
     ///
@@ -95,7 +132,7 @@ pub trait RawEndpoint: sealed::Sealed {
 
     /// Receives a message of at most [`LINES_FIRST`] bytes that fits `buffer`, if it is in the next
     /// lines, as [`RawEndpoint::recv_short`] receives shorter messages.
-    fn recv_straight(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Option<Status>;
+    fn recv_straight(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Bypass;
 
     /// Starts a send of `data` to `destination` like [`crate::Scope::isend`], for a caller that
     /// keeps the buffer.
@@ -256,13 +293,18 @@ impl RawEndpoint for Endpoint<'_> {
         buffer: &mut [u8; BYTES],
         source: Rank,
         tag: Tag,
-    ) -> Option<Status> {
+    ) -> Bypass {
         Endpoint::recv_exactly(self, buffer, source, tag)
     }
 
     #[inline(always)]
-    fn recv_short(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Option<Status> {
+    fn recv_short(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Bypass {
         Endpoint::recv_short(self, buffer, source, tag)
+    }
+
+    #[inline(always)]
+    fn recv_later(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Result<Status, Error> {
+        self.recv_longer(buffer, source, tag)
     }
 
     #[inline(always)]
@@ -271,8 +313,34 @@ impl RawEndpoint for Endpoint<'_> {
     }
 
     #[inline(always)]
+    fn recv_short_from_any(&self, buffer: &mut [u8], tag: Tag) -> Bypass {
+        Endpoint::recv_short_from_any(self, buffer, tag)
+    }
+
+    #[inline(always)]
+    fn recv_exactly_from_any<const BYTES: usize>(
+        &self,
+        buffer: &mut [u8; BYTES],
+        tag: Tag,
+    ) -> Bypass {
+        Endpoint::recv_exactly_from_any(self, buffer, tag)
+    }
+
+    #[inline(always)]
     fn poll_lines(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Option<Status> {
         Endpoint::poll_lines(self, buffer, source, tag)
+    }
+
+    #[inline(always)]
+    unsafe fn post_first(
+        &self,
+        buffer: Part,
+        source: Rank,
+        tag: Tag,
+    ) -> Option<(RequestId, Ticket)> {
+        // SAFETY: the caller guarantees the same (contract of `post_first`), and the engine's claim
+        // ends with the operation.
+        unsafe { self.post_first(Owner::UNSCOPED, buffer, source, tag) }
     }
 
     #[inline(always)]
@@ -297,7 +365,7 @@ impl RawEndpoint for Endpoint<'_> {
     }
 
     #[inline(always)]
-    fn recv_straight(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Option<Status> {
+    fn recv_straight(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Bypass {
         Endpoint::recv_straight(self, buffer, source, tag)
     }
 

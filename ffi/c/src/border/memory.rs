@@ -7,7 +7,7 @@ use core::slice::{from_raw_parts, from_raw_parts_mut};
 use std::io::{IoSlice, IoSliceMut};
 
 use shim::Endpoint;
-use shim::raw::{Part, ReceivedShort};
+use shim::raw::{Part, ReceivedShort, Ticket};
 
 use super::operation::{OperationMemory, WindowMemory};
 use super::place::{ArrayArg, CountArg};
@@ -118,6 +118,27 @@ impl LastingArg {
     #[inline(always)]
     pub(crate) fn at_most<'call>(self, bytes: CountArg, most: usize) -> Option<&'call [u8]> {
         DataArg { base: self.0, call: PhantomData }.at_most(bytes, most)
+    }
+
+    /// Returns the bytes to send as [`LastingArg::at_most`] does, if there are exactly this many.
+    #[inline(always)]
+    pub(crate) fn exactly<'call, const BYTES: usize>(
+        self,
+        bytes: CountArg,
+    ) -> Option<&'call [u8; BYTES]> {
+        DataArg { base: self.0, call: PhantomData }.exactly(bytes)
+    }
+
+    /// Posts a receive into the memory, if nothing else has to be done.
+    #[inline(always)]
+    pub(crate) fn post_first(
+        self,
+        bytes: CountArg,
+        endpoint: Endpoint<'_>,
+        from: u32,
+        tag: u32,
+    ) -> Option<Ticket> {
+        OperationMemory::post_first(part_or_none(self.0, bytes.get())?, endpoint, from, tag)
     }
 
     /// Starts a receive into the memory, if its message is short or arrives later.

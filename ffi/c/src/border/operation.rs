@@ -1,7 +1,7 @@
 //! Memory that C lends to an operation, and the operations that use it.
 
 use shim::raw::{
-    Matched, Part, RawEndpoint as _, RawWindow as _, RawWorld as _, ReceivedShort, Unscoped,
+    Matched, Part, RawEndpoint as _, RawWindow as _, RawWorld as _, ReceivedShort, Ticket, Unscoped,
 };
 use shim::{Attached, Endpoint, Error, Group, Window, WindowOptions, World};
 
@@ -69,6 +69,19 @@ impl OperationMemory {
         // SAFETY: the memory outlasts the operation (invariant).
         let started = unsafe { endpoint.begin_send_after_medium(part, to, tag) };
         Ok(PendingOperation::new(started?).without_status())
+    }
+
+    /// Posts a receive into one buffer, if nothing else has to be done.
+    #[inline(always)]
+    pub(crate) fn post_first(
+        buffer: Part,
+        endpoint: Endpoint<'_>,
+        from: u32,
+        tag: u32,
+    ) -> Option<Ticket> {
+        // SAFETY: only `LastingArg` calls this, with memory that outlasts the operation
+        // (invariant).
+        unsafe { endpoint.post_first(buffer, from, tag) }.map(|(_, ticket)| ticket)
     }
 
     /// Starts a receive into one buffer, if its message is short or arrives later.

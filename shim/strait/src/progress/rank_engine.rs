@@ -79,6 +79,7 @@ impl RankEngine {
         fn has_work() -> bool;
         fn inbox(place: usize) -> Option<Rank>;
         fn recv_lines(pattern: Pattern, buffer: &mut [u8]) -> Bypass;
+        fn recv_short_from_any(want: Want, buffer: &mut [u8]) -> Bypass;
         fn serve_lines() -> bool;
         fn finds_no_lines() -> bool;
         fn is_over(id: RequestId) -> bool;
@@ -86,6 +87,7 @@ impl RankEngine {
         fn take_status(ticket: Ticket) -> Option<Status>;
         fn ticket(id: RequestId) -> Ticket;
         fn take_first(ticket: Ticket) -> Option<Status>;
+        fn take_first_short(ticket: Ticket) -> Bypass;
         fn is_first(ticket: Ticket) -> bool;
         fn keep_status(status: Status, owner: Owner) -> Option<Ticket>;
         fn has_work_outside_lines() -> bool;
@@ -108,6 +110,17 @@ impl RankEngine {
         unsafe { self.short() }.recv_exactly(source, want, buffer)
     }
 
+    /// Receives a message of a known length from any source ([`Engine::recv_exactly_from_any`]).
+    #[inline(always)]
+    pub(crate) fn recv_exactly_from_any<const BYTES: usize>(
+        &self,
+        want: Want,
+        buffer: &mut [u8; BYTES],
+    ) -> Bypass {
+        // SAFETY: this is one call of the engine, which runs no other code of this crate.
+        unsafe { self.short() }.recv_exactly_from_any(want, buffer)
+    }
+
     /// Starts a receive of a short message ([`Engine::irecv_short`]).
     ///
     /// # Safety
@@ -123,6 +136,23 @@ impl RankEngine {
         // SAFETY: this is one call of the engine, which runs no other code of this crate. The
         // caller guarantees the rest (contract of `irecv_short`).
         unsafe { self.short().irecv_short(pattern, buffer, owner) }
+    }
+
+    /// Posts a receive that needs nothing else ([`Engine::post_first`]).
+    ///
+    /// # Safety
+    ///
+    /// The caller guarantees the contract of that function.
+    #[inline(always)]
+    pub(crate) unsafe fn post_first(
+        &self,
+        pattern: Pattern,
+        buffer: Part,
+        owner: Owner,
+    ) -> Option<(RequestId, Ticket)> {
+        // SAFETY: this is one call of the engine, which runs no other code of this crate. The
+        // caller guarantees the rest (contract of `post_first`).
+        unsafe { self.short().post_first(pattern, buffer, owner) }
     }
 
     /// Returns whether `rank` is known to be present without use of the progress lock.

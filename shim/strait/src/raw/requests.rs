@@ -1,6 +1,6 @@
 //! Requests of a world, by names that are checked at each use.
 
-use strait_core::engine::{Outcome, Owner, RequestId, Status, Ticket, Ticketed};
+use strait_core::engine::{Bypass, Outcome, Owner, RequestId, Status, Ticket, Ticketed};
 
 use crate::{Error, World, sealed};
 
@@ -15,6 +15,11 @@ pub trait RawRequests: sealed::Sealed {
     /// Ends a request and returns its status, if it is over without a failure or its message lies
     /// in the next line. Does nothing else.
     fn take_status(&self, ticket: Ticket) -> Option<Status>;
+
+    /// Ends a receive and returns its status, if it is the oldest one and its message lies in the
+    /// next line. Does nothing else. [`Bypass::Nothing`]: it is the oldest one, and nothing has come
+    /// from its source by lines.
+    fn take_line(&self, ticket: Ticket) -> Bypass;
 
     /// Keeps the status of a receive that [`super::RawEndpoint::begin_recv_short`] has done, as a
     /// request. Returns `None` without memory.
@@ -75,6 +80,11 @@ impl RawRequests for World {
     #[inline(always)]
     fn take_status(&self, ticket: Ticket) -> Option<Status> {
         World::take_status(self, ticket)
+    }
+
+    #[inline(always)]
+    fn take_line(&self, ticket: Ticket) -> Bypass {
+        self.engine().take_first_short(ticket)
     }
 
     #[inline(always)]
