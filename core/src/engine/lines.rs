@@ -174,13 +174,13 @@ impl<M: Memory + Clone> Engine<M> {
             }
         }
         // First by the shortest way, which serves messages of one line while nothing is posted.
-        let by_shortest =
-            self.try_sources(|engine, source| engine.recv_short(source, want, buffer));
-        if let Bypass::Received(_) = by_shortest {
-            return by_shortest;
+        for place in 0..self.inbox.len() {
+            let source = self.inbox.source_at(place);
+            if let received @ Bypass::Received(_) = self.recv_short(source, want, buffer) {
+                return received;
+            }
         }
-        // Each look at a line takes it from a peer, so sources without a message get one.
-        for place in 0..self.inbox.len() * usize::from(by_shortest == Bypass::Closed) {
+        for place in 0..self.inbox.len() {
             let source = self.inbox.source_at(place);
             match self.recv_from_lines(pattern, source, buffer, true) {
                 Bypass::Nothing => {}
@@ -193,48 +193,24 @@ impl<M: Memory + Clone> Engine<M> {
         Bypass::Nothing
     }
 
-    /// Receives a message of one line from any source. [`Bypass::Closed`] if
-    /// [`Engine::recv_lines`] might take another message first.
-    #[inline(always)]
-    pub fn recv_short_from_any(&mut self, want: Want, buffer: &mut [u8]) -> Bypass {
-        if !self.has_only_new_lines() {
-            return Bypass::Closed;
-        }
-        self.try_sources(|engine, source| engine.recv_short(source, want, buffer))
-    }
-
-    /// Receives a message that fills the buffer exactly, as [`Engine::recv_short_from_any`] does.
+    /// Receives a message that fills the buffer exactly, takes one line and comes from any source.
+    /// Returns `None` if there is none, or if [`Engine::recv_lines`] might take another first.
     #[inline(always)]
     pub fn recv_exactly_from_any<const BYTES: usize>(
         &mut self,
         want: Want,
         buffer: &mut [u8; BYTES],
-    ) -> Bypass {
-        if !self.has_only_new_lines() {
-            return Bypass::Closed;
+    ) -> Option<Status> {
+        if self.has_network() || self.has_queued() {
+            return None;
         }
-        self.try_sources(|engine, source| engine.recv_exactly(source, want, buffer))
-    }
-
-    /// Returns whether the next message of any source can only be in lines.
-    #[inline(always)]
-    fn has_only_new_lines(&self) -> bool {
-        self.unexpected.is_empty() && !self.has_network() && !self.has_queued()
-    }
-
-    /// Tries one source after the other. [`Bypass::Closed`] if a source has a message that `recv`
-    /// cannot receive.
-    #[inline(always)]
-    fn try_sources(&mut self, mut recv: impl FnMut(&mut Self, u32) -> Bypass) -> Bypass {
-        let mut result = Bypass::Nothing;
-        for place in 0..self.inbox.len() {
-            match recv(self, self.inbox.source_at(place)) {
-                Bypass::Nothing => {}
-                Bypass::Closed => result = Bypass::Closed,
-                received @ Bypass::Received(_) => return received,
+        (0..self.inbox.len()).find_map(|place| {
+            // It looks for older messages and receives.
+            match self.recv_exactly(self.inbox.source_at(place), want, buffer) {
+                Bypass::Received(status) => Some(status),
+                Bypass::Nothing | Bypass::Closed => None,
             }
-        }
-        result
+        })
     }
 
     /// Receives an unexpected short message.

@@ -2,7 +2,7 @@
 
 use core::ffi::c_int;
 
-use shim::raw::{ANY_SOURCE, Bypass, LINES_FIRST, RawEndpoint as _, SHORT_MAX, SentShort};
+use shim::raw::{ANY_SOURCE, LINES_FIRST, RawEndpoint as _, SHORT_MAX, SentShort};
 
 use crate::border::{BufferArg, CountArg, DataArg, HandleArg, OutArg};
 use crate::contexts::CONTEXT_MAX;
@@ -204,16 +204,11 @@ extern "C" fn strait_recv(
         && let Some(instance) = world.find()
     {
         return match instance.any_endpoint(context).recv_exactly(number, source, tag) {
-            Bypass::Received(received) => {
+            Some(received) => {
                 status.write_if_wanted(received.into());
                 0
             }
-            Bypass::Nothing => {
-                recv_number_later(instance, ContextTag::new(context, tag), number, source, status)
-            }
-            Bypass::Closed => {
-                recv_number(instance, ContextTag::new(context, tag), number, source, status)
-            }
+            None => recv_number(instance, ContextTag::new(context, tag), number, source, status),
         };
     }
     recv(world, context, buffer, bytes, source_tag, status)
@@ -244,16 +239,11 @@ extern "C" fn recv_short(
         && let Some(instance) = world.find()
     {
         return match instance.any_endpoint(context).recv_short(room, source, tag) {
-            Bypass::Received(received) => {
+            Some(received) => {
                 status.write_if_wanted(received.into());
                 0
             }
-            Bypass::Nothing => {
-                recv_later(instance, ContextTag::new(context, tag), room, source, status)
-            }
-            Bypass::Closed => {
-                recv_bytes(instance, ContextTag::new(context, tag), room, source, status)
-            }
+            None => recv_bytes(instance, ContextTag::new(context, tag), room, source, status),
         };
     }
     recv(world, context, buffer, bytes, source_tag, status)
@@ -276,16 +266,11 @@ extern "C" fn recv_straight(
         && let Some(instance) = world.find()
     {
         return match instance.any_endpoint(context).recv_straight(room, source, tag) {
-            Bypass::Received(received) => {
+            Some(received) => {
                 status.write_if_wanted(received.into());
                 0
             }
-            Bypass::Nothing => {
-                recv_later(instance, ContextTag::new(context, tag), room, source, status)
-            }
-            Bypass::Closed => {
-                recv_bytes(instance, ContextTag::new(context, tag), room, source, status)
-            }
+            None => recv_bytes(instance, ContextTag::new(context, tag), room, source, status),
         };
     }
     recv(world, context, buffer, bytes, source_tag, status)
@@ -309,7 +294,6 @@ extern "C" fn recv(
     })
 }
 
-/// Receives one number that the shortest path did not find, first one from any source.
 #[inline(never)]
 extern "C" fn recv_number(
     instance: &Instance,
@@ -319,58 +303,18 @@ extern "C" fn recv_number(
     status: OutArg<'_, CStatus>,
 ) -> c_int {
     let endpoint = instance.any_endpoint(context_tag.context());
-    if source == ANY_SOURCE {
-        match endpoint.recv_exactly_from_any(number, context_tag.tag()) {
-            Bypass::Received(received) => {
-                status.write_if_wanted(received.into());
-                return 0;
-            }
-            Bypass::Nothing => return recv_later(instance, context_tag, number, source, status),
-            Bypass::Closed => {}
-        }
+    if source == ANY_SOURCE
+        && let Some(received) = endpoint.recv_exactly_from_any(number, context_tag.tag())
+    {
+        status.write_if_wanted(received.into());
+        return 0;
     }
-    recv_lines(instance, context_tag, number, source, status)
+    recv_bytes(instance, context_tag, number, source, status)
 }
 
-#[inline(never)]
-extern "C" fn recv_number_later(
-    instance: &Instance,
-    context_tag: ContextTag,
-    number: &mut [u8; ONE_NUMBER],
-    source: u32,
-    status: OutArg<'_, CStatus>,
-) -> c_int {
-    recv_later(instance, context_tag, number, source, status)
-}
-
-/// Receives a message that the shortest path did not find, first one from any source in one line.
 #[inline(never)]
 #[expect(improper_ctypes_definitions, reason = "no function in C calls it, and it does not unwind")]
 extern "C" fn recv_bytes(
-    instance: &Instance,
-    context_tag: ContextTag,
-    buffer: &mut [u8],
-    source: u32,
-    status: OutArg<'_, CStatus>,
-) -> c_int {
-    let endpoint = instance.any_endpoint(context_tag.context());
-    if source == ANY_SOURCE {
-        match endpoint.recv_short_from_any(buffer, context_tag.tag()) {
-            Bypass::Received(received) => {
-                status.write_if_wanted(received.into());
-                return 0;
-            }
-            Bypass::Nothing => return recv_later(instance, context_tag, buffer, source, status),
-            Bypass::Closed => {}
-        }
-    }
-    recv_lines(instance, context_tag, buffer, source, status)
-}
-
-/// Receives a message that lies in several lines or behind others, or comes later.
-#[inline(never)]
-#[expect(improper_ctypes_definitions, reason = "no function in C calls it, and it does not unwind")]
-extern "C" fn recv_lines(
     instance: &Instance,
     context_tag: ContextTag,
     buffer: &mut [u8],
@@ -382,22 +326,9 @@ extern "C" fn recv_lines(
         status.write_if_wanted(received.into());
         return 0;
     }
-    recv_later(instance, context_tag, buffer, source, status)
-}
-
-/// Receives a message that comes later, or that needs another path.
-#[inline(never)]
-#[expect(improper_ctypes_definitions, reason = "no function in C calls it, and it does not unwind")]
-extern "C" fn recv_later(
-    instance: &Instance,
-    context_tag: ContextTag,
-    buffer: &mut [u8],
-    source: u32,
-    status: OutArg<'_, CStatus>,
-) -> c_int {
     enter("strait_recv", HandleArg::of(instance), || {
         let endpoint = instance.endpoint(context_tag.context())?;
-        let received = endpoint.recv_later(buffer, source, context_tag.tag())?;
+        let received = endpoint.recv(buffer, source, context_tag.tag())?;
         status.write_if_wanted(received.into());
         Ok(())
     })

@@ -282,14 +282,22 @@ impl<'world> Endpoint<'world> {
         buffer: &mut [u8; BYTES],
         source: Rank,
         tag: Tag,
-    ) -> Bypass {
-        self.world.engine().recv_exactly(source, Want::exactly_of(self.key(tag)), buffer)
+    ) -> Option<Status> {
+        let want = Want::exactly_of(self.key(tag));
+        match self.world.engine().recv_exactly(source, want, buffer) {
+            Bypass::Received(status) => Some(status),
+            Bypass::Nothing | Bypass::Closed => None,
+        }
     }
 
     /// Does the work of [`crate::raw::RawEndpoint::recv_short`].
     #[inline(always)]
-    pub(crate) fn recv_short(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Bypass {
-        self.world.engine().recv_short(source, Want::exactly_of(self.key(tag)), buffer)
+    pub(crate) fn recv_short(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Option<Status> {
+        let want = Want::exactly_of(self.key(tag));
+        match self.world.engine().recv_short(source, want, buffer) {
+            Bypass::Received(status) => Some(status),
+            Bypass::Nothing | Bypass::Closed => None,
+        }
     }
 
     /// Waits until a matching message has arrived, and describes it without receiving it.
@@ -436,12 +444,7 @@ impl<'world> Endpoint<'world> {
     }
 
     #[inline(never)]
-    pub(crate) fn recv_longer(
-        &self,
-        bytes: &mut [u8],
-        source: Rank,
-        tag: Tag,
-    ) -> Result<Status, Error> {
+    fn recv_longer(&self, bytes: &mut [u8], source: Rank, tag: Tag) -> Result<Status, Error> {
         if let Some(status) = self.poll_lines(bytes, source, tag) {
             return Ok(status);
         }

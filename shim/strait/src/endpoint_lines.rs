@@ -29,14 +29,22 @@ impl Endpoint<'_> {
 
     /// Does the work of [`crate::raw::RawEndpoint::recv_straight`].
     #[inline(always)]
-    pub(crate) fn recv_straight(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Bypass {
+    pub(crate) fn recv_straight(
+        &self,
+        buffer: &mut [u8],
+        source: Rank,
+        tag: Tag,
+    ) -> Option<Status> {
         let engine = self.world().engine();
         let found = engine.recv_straight(source, Want::exactly_of(self.key(tag)), buffer);
-        if let Bypass::Received(_) = found {
-            return found;
+        if let Bypass::Received(status) = found {
+            return Some(status);
         }
         // The message may be in the baton, or reach the end of the ring, or any tag is wanted.
-        engine.recv_medium(source, Want::of(self.key(tag)), buffer)
+        match engine.recv_medium(source, Want::of(self.key(tag)), buffer) {
+            Bypass::Received(status) => Some(status),
+            Bypass::Nothing | Bypass::Closed => None,
+        }
     }
 
     /// Waits a short time for a message. While no other packet can come, it polls only the baton
@@ -47,7 +55,7 @@ impl Endpoint<'_> {
         let (want, engine) = (Want::of(self.key(tag)), self.world().engine());
         let pattern = self.pattern(source, tag);
         let is_long = bytes.len() > SHORT_MAX;
-        if is_long && let Bypass::Received(status) = self.recv_straight(bytes, source, tag) {
+        if is_long && let Some(status) = self.recv_straight(bytes, source, tag) {
             return Some(status);
         }
         // The short ways leave unexpected messages alone, and with them those of windows.
@@ -58,11 +66,8 @@ impl Endpoint<'_> {
         };
         // A line without a message is looked at as seldom as possible: a look takes it from the
         // cache of the peer, which is about to write it.
-        let has_next = || match source {
-            ANY_SOURCE => engine.others_have_lines(ANY_SOURCE) || engine.has_queued(),
-            _ => engine.has_next(source),
-        };
-        let mut found = match !is_long && !has_next() && !engine.has_unexpected() {
+        let is_empty = !is_long && source != ANY_SOURCE && !engine.has_next(source);
+        let mut found = match is_empty && !engine.has_unexpected() {
             true => Bypass::Nothing,
             false => recv_lines(bytes, Bypass::Nothing),
         };
@@ -93,7 +98,7 @@ impl Endpoint<'_> {
             look += 1;
             found = engine.recv_short(source, want, bytes);
             if found == Bypass::Closed {
-                if let Bypass::Received(status) = self.recv_straight(bytes, source, tag) {
+                if let Some(status) = self.recv_straight(bytes, source, tag) {
                     return Some(status);
                 }
                 found = recv_lines(bytes, Bypass::Closed);
@@ -115,26 +120,16 @@ impl Endpoint<'_> {
         }
     }
 
-    /// Does the work of [`crate::raw::RawEndpoint::recv_short_from_any`].
-    #[inline(always)]
-    pub(crate) fn recv_short_from_any(&self, buffer: &mut [u8], tag: Tag) -> Bypass {
-        let world = self.world();
-        if world.needs_rounds() {
-            return Bypass::Closed;
-        }
-        world.engine().recv_short_from_any(Want::of(self.key(tag)), buffer)
-    }
-
     /// Does the work of [`crate::raw::RawEndpoint::recv_exactly_from_any`].
     #[inline(always)]
     pub(crate) fn recv_exactly_from_any<const BYTES: usize>(
         &self,
         buffer: &mut [u8; BYTES],
         tag: Tag,
-    ) -> Bypass {
+    ) -> Option<Status> {
         let world = self.world();
         if world.needs_rounds() {
-            return Bypass::Closed;
+            return None;
         }
         world.engine().recv_exactly_from_any(Want::exactly_of(self.key(tag)), buffer)
     }

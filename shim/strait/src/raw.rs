@@ -50,44 +50,30 @@ pub trait RawEndpoint: sealed::Sealed {
 
     /// Receives a message of exactly this length and tag if it is in the next line.
     /// [`Endpoint::recv`] tries a similar step first. It serves interfaces to other languages. With
-    /// [`crate::ANY_TAG`] it receives nothing. [`Bypass::Nothing`]: nothing has come from the source
-    /// by lines, and [`RawEndpoint::recv_later`] goes on without another look.
+    /// [`crate::ANY_TAG`] it receives nothing.
     fn recv_exactly<const BYTES: usize>(
         &self,
         buffer: &mut [u8; BYTES],
         source: Rank,
         tag: Tag,
-    ) -> Bypass;
+    ) -> Option<Status>;
 
     /// Receives a message of at most [`SHORT_MAX`] bytes that fits `buffer`, if
     /// it is in the next line. It serves interfaces to other languages, which fall back to
-    /// [`Endpoint::recv`]. With [`crate::ANY_TAG`] it receives nothing. [`Bypass::Nothing`] as in
-    /// [`RawEndpoint::recv_exactly`].
-    fn recv_short(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Bypass;
-
-    /// Receives as [`Endpoint::recv`] does after its first look.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Endpoint::recv`].
-    fn recv_later(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Result<Status, Error>;
+    /// [`Endpoint::recv`]. With [`crate::ANY_TAG`] it receives nothing.
+    fn recv_short(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Option<Status>;
 
     /// Receives a message that is unexpected and short, or lies in lines, from any source and with
     /// any tag. It serves interfaces to other languages, which fall back to [`Endpoint::recv`].
     fn recv_lines(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Option<Status>;
 
-    /// Receives a message of at most [`SHORT_MAX`] bytes that fits `buffer` from any source, if it
-    /// is in a next line. [`Bypass::Nothing`]: nothing has come by lines, and nothing is
-    /// unexpected. [`Bypass::Closed`]: [`RawEndpoint::recv_lines`] may find a message.
-    fn recv_short_from_any(&self, buffer: &mut [u8], tag: Tag) -> Bypass;
-
-    /// Receives a message of exactly this length and tag as [`RawEndpoint::recv_short_from_any`]
-    /// does. With [`crate::ANY_TAG`] it receives nothing.
+    /// Receives a message of exactly this length and tag from any source, if it is in a next line
+    /// and no other message can be older. With [`crate::ANY_TAG`] it receives nothing.
     fn recv_exactly_from_any<const BYTES: usize>(
         &self,
         buffer: &mut [u8; BYTES],
         tag: Tag,
-    ) -> Bypass;
+    ) -> Option<Status>;
 
     /// Waits a short time for a message as [`Endpoint::recv`] does before it posts the receive.
     /// Returns `None` when the message has not come, or has to be received in another way. It
@@ -132,7 +118,7 @@ pub trait RawEndpoint: sealed::Sealed {
 
     /// Receives a message of at most [`LINES_FIRST`] bytes that fits `buffer`, if it is in the next
     /// lines, as [`RawEndpoint::recv_short`] receives shorter messages.
-    fn recv_straight(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Bypass;
+    fn recv_straight(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Option<Status>;
 
     /// Starts a send of `data` to `destination` like [`crate::Scope::isend`], for a caller that
     /// keeps the buffer.
@@ -293,18 +279,13 @@ impl RawEndpoint for Endpoint<'_> {
         buffer: &mut [u8; BYTES],
         source: Rank,
         tag: Tag,
-    ) -> Bypass {
+    ) -> Option<Status> {
         Endpoint::recv_exactly(self, buffer, source, tag)
     }
 
     #[inline(always)]
-    fn recv_short(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Bypass {
+    fn recv_short(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Option<Status> {
         Endpoint::recv_short(self, buffer, source, tag)
-    }
-
-    #[inline(always)]
-    fn recv_later(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Result<Status, Error> {
-        self.recv_longer(buffer, source, tag)
     }
 
     #[inline(always)]
@@ -313,16 +294,11 @@ impl RawEndpoint for Endpoint<'_> {
     }
 
     #[inline(always)]
-    fn recv_short_from_any(&self, buffer: &mut [u8], tag: Tag) -> Bypass {
-        Endpoint::recv_short_from_any(self, buffer, tag)
-    }
-
-    #[inline(always)]
     fn recv_exactly_from_any<const BYTES: usize>(
         &self,
         buffer: &mut [u8; BYTES],
         tag: Tag,
-    ) -> Bypass {
+    ) -> Option<Status> {
         Endpoint::recv_exactly_from_any(self, buffer, tag)
     }
 
@@ -365,7 +341,7 @@ impl RawEndpoint for Endpoint<'_> {
     }
 
     #[inline(always)]
-    fn recv_straight(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Bypass {
+    fn recv_straight(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Option<Status> {
         Endpoint::recv_straight(self, buffer, source, tag)
     }
 

@@ -6,37 +6,39 @@ use crate::engine::testing::{ANY_OF_7, with_pair};
 const WANT: Want = Want::new(0, 7);
 
 #[test]
-fn a_receive_from_any_source_takes_a_line_or_says_that_none_has_come() {
+fn a_receive_from_any_source_takes_a_line_of_its_length() {
     with_pair(|mut pair| {
-        let (mut eight, mut few) = ([0; 8], [0; 4]);
-        let status = |bytes| Bypass::Received(Status { source: 0, tag: 7, bytes });
-        let receiver = &mut pair.receiver;
-        assert_eq!(receiver.recv_exactly_from_any(WANT, &mut eight), Bypass::Nothing);
-        assert_eq!(receiver.recv_short_from_any(WANT, &mut eight), Bypass::Nothing);
+        let mut bytes = [0; 8];
+        assert_eq!(pair.receiver.recv_exactly_from_any(WANT, &mut bytes), None, "nothing came");
+        for (tag, length) in [(7, 4), (8, 8)] {
+            pair.send(tag, &[3; 8][..length]);
+            assert_eq!(pair.receiver.recv_exactly_from_any(WANT, &mut bytes), None);
+            let pattern = Pattern { tag, ..ANY_OF_7 };
+            let taken = pair.receiver.recv_lines(pattern, &mut bytes);
+            assert_eq!(taken, Bypass::Received(Status { source: 0, tag, bytes: length }));
+        }
         pair.send(7, &[1; 8]);
-        assert_eq!(pair.receiver.recv_short_from_any(WANT, &mut few), Bypass::Closed, "no room");
-        assert_eq!(pair.receiver.recv_exactly_from_any(WANT, &mut few), Bypass::Closed);
-        assert_eq!(pair.receiver.recv_exactly_from_any(WANT, &mut eight), status(8));
-        pair.send(7, &[2; 4]);
-        assert_eq!(pair.receiver.recv_exactly_from_any(WANT, &mut eight), Bypass::Closed);
-        assert_eq!(pair.receiver.recv_short_from_any(WANT, &mut eight), status(4));
-        assert_eq!(eight, [2, 2, 2, 2, 1, 1, 1, 1]);
+        let status = Status { source: 0, tag: 7, bytes: 8 };
+        assert_eq!(pair.receiver.recv_exactly_from_any(WANT, &mut bytes), Some(status));
+        assert_eq!(bytes, [1; 8]);
     });
 }
 
 #[test]
-fn a_receive_from_any_source_leaves_older_messages_their_turn() {
+fn a_receive_from_any_source_leaves_older_messages_and_receives_their_turn() {
     with_pair(|mut pair| {
-        let mut bytes = [0; 8];
-        pair.send(7, b"older");
+        let (mut bytes, mut posted) = ([0; 8], [0; 8]);
+        pair.send(7, b"unwanted");
         assert!(pair.receiver.serve_lines());
-        assert_eq!(pair.receiver.recv_short_from_any(WANT, &mut bytes), Bypass::Closed);
-        let taken = pair.receiver.recv_lines(ANY_OF_7, &mut bytes);
-        assert!(matches!(taken, Bypass::Received(Status { bytes: 5, .. })));
-        let mut posted = [0; 8];
+        pair.send(7, b"younger.");
+        assert_eq!(pair.receiver.recv_exactly_from_any(WANT, &mut bytes), None);
+        for expected in [b"unwanted", b"younger."] {
+            assert!(matches!(pair.receiver.recv_lines(ANY_OF_7, &mut bytes), Bypass::Received(_)));
+            assert_eq!(&bytes, expected);
+        }
         let (_, ticket) = pair.post(ANY_OF_7, &mut posted);
-        pair.send(7, b"for it");
-        assert_eq!(pair.receiver.recv_short_from_any(WANT, &mut bytes), Bypass::Closed);
+        pair.send(7, b"for that");
+        assert_eq!(pair.receiver.recv_exactly_from_any(WANT, &mut bytes), None);
         assert!(pair.receiver.serve_lines() && pair.receiver.take_status(ticket).is_some());
     });
 }

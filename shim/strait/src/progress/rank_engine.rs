@@ -79,7 +79,6 @@ impl RankEngine {
         fn has_work() -> bool;
         fn inbox(place: usize) -> Option<Rank>;
         fn recv_lines(pattern: Pattern, buffer: &mut [u8]) -> Bypass;
-        fn recv_short_from_any(want: Want, buffer: &mut [u8]) -> Bypass;
         fn serve_lines() -> bool;
         fn finds_no_lines() -> bool;
         fn is_over(id: RequestId) -> bool;
@@ -116,7 +115,7 @@ impl RankEngine {
         &self,
         want: Want,
         buffer: &mut [u8; BYTES],
-    ) -> Bypass {
+    ) -> Option<Status> {
         // SAFETY: this is one call of the engine, which runs no other code of this crate.
         unsafe { self.short() }.recv_exactly_from_any(want, buffer)
     }
