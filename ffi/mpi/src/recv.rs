@@ -157,16 +157,20 @@ unsafe fn irecv_short(
     if !front.requests.has_room() {
         return false;
     }
-    let world = &front.world;
+    let endpoint = comm.endpoint(&front.world);
     // SAFETY: the program keeps the buffer until it has asked for the end.
-    let started = unsafe { comm.endpoint(world).begin_recv_short(part, peer, tag) };
+    let started = match unsafe { endpoint.post_first(part, peer, tag) } {
+        Some((id, ticket)) => ReceivedShort::Pending(id, ticket),
+        // SAFETY: as above. Nothing was posted.
+        None => unsafe { endpoint.begin_recv_short(part, peer, tag) },
+    };
     let added = match started {
         ReceivedShort::Declined => return false,
         ReceivedShort::Done(status) => {
             front.requests.add(RequestEntry::Received(ReceivedMessage::new(&comm, status)))
         }
         ReceivedShort::Pending(id, _) => front.requests.add_started(|| {
-            let unscoped = Unscoped::of_request(world, id);
+            let unscoped = Unscoped::of_request(&front.world, id);
             StartedOperation::new(unscoped, MessageMemory::Whole(part), &comm, false)
         }),
     };

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use strait_core::engine::{Fault, Outcome, Owner, RequestId, Status, Ticket};
+use strait_core::engine::{Bypass, Fault, Outcome, Owner, RequestId, Status, Ticket};
 use strait_core::layout::{Call, EventKind, Life, Liveness, ShortName, UnexpectedSummary, Wait};
 use strait_core::sync::{finish_look, spin_hint};
 use strait_core::wire::Key;
@@ -350,7 +350,11 @@ impl World {
     /// failure. Returns its status then.
     pub(crate) fn wait_for_lines(&self, id: RequestId) -> Option<Status> {
         let ticket = self.engine.ticket(id);
-        self.take_status(ticket).or_else(|| self.wait_in_lines(ticket))
+        match self.engine.take_first_short(ticket) {
+            Bypass::Received(status) => Some(status),
+            Bypass::Nothing => self.wait_in_lines(ticket),
+            Bypass::Closed => self.take_status(ticket).or_else(|| self.wait_in_lines(ticket)),
+        }
     }
 
     /// Waits for an operation, and ends its claim on its buffer in any case.
