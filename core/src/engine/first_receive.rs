@@ -1,6 +1,6 @@
-//! The receive that is first in the queue: posted while the queue is empty, and ended by a wait that
-//! finds its message in the next line. Most programs have one receive at a time, and these are the
-//! fewest steps for it.
+//! The receive that is first in the queue: posted to an empty queue, and ended by a wait that finds
+//! its message in the next line. Most programs have one receive at a time, and these are the fewest
+//! steps for it.
 
 use super::lines::{copy_out, envelope_of};
 use super::request::RequestState;

@@ -366,19 +366,6 @@ impl<M: Memory + Clone> Engine<M> {
         &self.segment
     }
 
-    /// Returns the tuning in force.
-    #[must_use]
-    pub const fn tuning(&self) -> Tuning {
-        self.tuning
-    }
-
-    /// Replaces the tuning for messages that start from now on. Ranks need not agree on it.
-    pub fn retune(&mut self, tuning: Tuning) {
-        self.tuning = tuning.within_limits();
-        self.posted.allow_bypass(tuning.bypass);
-        self.early.retune(&tuning);
-    }
-
     /// Moves everything that can move without waiting, and returns whether anything moved.
     ///
     /// # Errors

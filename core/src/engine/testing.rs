@@ -81,7 +81,7 @@ impl Pair {
     }
 }
 
-/// Runs `test` with two engines whose messages go by lines.
+/// Runs `test` with two engines that send by lines to each other.
 pub(super) fn with_pair(test: impl FnOnce(Pair)) {
     with_segment(2, |segment| {
         let engine =

@@ -160,7 +160,7 @@ extern "C" fn strait_irecv(
     irecv(world, context, buffer, bytes, source, tag, request)
 }
 
-/// Starts a receive whose message has perhaps come, or which is not the only one, in a context that
+/// Starts a receive that perhaps finds its message or is not the only one, in a context that
 /// exists. It is a function of its own, so that a receive that is only posted saves no registers.
 #[inline(never)]
 extern "C" fn irecv_short(

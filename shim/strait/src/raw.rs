@@ -8,7 +8,7 @@ use strait_core::buffer::Cursor;
 use strait_core::engine::{Owner, SendMode, Status};
 use strait_platform::Rank;
 
-use crate::{Endpoint, Error, Tag, World, sealed};
+use crate::{Endpoint, Error, Tag, sealed};
 
 pub use crate::collective::raw::RawBlocks;
 pub use crate::collective::raw_group::RawGroup;
@@ -19,6 +19,7 @@ pub use crate::request::several::wait_for_one_of;
 pub use crate::unscoped::Unscoped;
 
 pub use crate::world::LoopRecord;
+pub use matched::RawWorld;
 pub use records::RawRecords;
 pub use requests::RawRequests;
 pub use strait_core::buffer::Part;
@@ -31,6 +32,7 @@ pub use strait_core::matching::ANY_SOURCE;
 pub use strait_core::wire::SHORT_MAX;
 pub use windows::RawWindow;
 
+mod matched;
 mod records;
 mod requests;
 mod windows;
@@ -446,82 +448,5 @@ impl RawEndpoint for Endpoint<'_> {
     #[inline(always)]
     fn match_arrived(&self, source: Rank, tag: Tag) -> Result<Option<Matched>, Error> {
         Endpoint::match_arrived(self, source, tag)
-    }
-}
-
-impl sealed::Sealed for World {}
-
-/// Matched messages of a [`World`] without borrows.
-pub trait RawWorld: sealed::Sealed {
-    /// Receives a matched message into `buffer`, like [`crate::Message::recv`]. The message is
-    /// consumed, unless this fails with [`Error::Start`] or [`Error::OtherWorld`].
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`crate::Message::recv`]; [`Error::OtherWorld`] for a message of another
-    /// world.
-    fn mrecv(&self, message: &Matched, buffer: &mut [u8]) -> Result<Status, Error>;
-
-    /// Puts a matched message back into matching, as a drop of [`crate::Message`] does.
-    ///
-    /// # Panics
-    ///
-    /// When the message is of another world.
-    fn put_back(&self, message: &Matched);
-
-    /// Starts the receive of a matched message into `buffer`, for a caller that keeps the buffer.
-    /// The message is consumed, unless this fails.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Start`] for lack of memory; [`Error::OtherWorld`] for a message of another world.
-    ///
-    /// # Safety
-    ///
-    /// The caller guarantees the contract of [`RawEndpoint::begin_recv`].
-    unsafe fn begin_mrecv(&self, message: &Matched, buffer: Part) -> Result<Unscoped, Error>;
-
-    /// Starts the receive of a matched message into `parts`, one after the other. The message is
-    /// consumed, unless this fails.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Start`] for lack of memory; [`Error::OtherWorld`] for a message of another world.
-    ///
-    /// # Safety
-    ///
-    /// The caller guarantees the contract of [`RawEndpoint::begin_recv_vectored`].
-    unsafe fn begin_mrecv_vectored(
-        &self,
-        message: &Matched,
-        parts: &[Part],
-    ) -> Result<Unscoped, Error>;
-}
-
-impl RawWorld for World {
-    #[inline(always)]
-    fn mrecv(&self, message: &Matched, buffer: &mut [u8]) -> Result<Status, Error> {
-        World::mrecv(self, message, buffer)
-    }
-
-    #[inline(always)]
-    fn put_back(&self, message: &Matched) {
-        World::put_back(self, message);
-    }
-
-    #[inline(always)]
-    unsafe fn begin_mrecv(&self, message: &Matched, buffer: Part) -> Result<Unscoped, Error> {
-        // SAFETY: the caller guarantees the same (contract of `begin_mrecv`).
-        unsafe { World::begin_mrecv(self, message, buffer) }
-    }
-
-    #[inline(always)]
-    unsafe fn begin_mrecv_vectored(
-        &self,
-        message: &Matched,
-        parts: &[Part],
-    ) -> Result<Unscoped, Error> {
-        // SAFETY: the caller guarantees the same (contract of `begin_mrecv_vectored`).
-        unsafe { World::begin_mrecv_vectored(self, message, parts) }
     }
 }

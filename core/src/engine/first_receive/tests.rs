@@ -20,7 +20,7 @@ const TAKES: [Take; 2] =
 
 #[test]
 fn the_first_receive_takes_its_message_from_its_line() {
-    TAKES.into_iter().for_each(|take| {
+    for take in TAKES {
         with_pair(|mut pair| {
             let mut bytes = [0; 8];
             for round in 0..20_u8 {
@@ -34,13 +34,13 @@ fn the_first_receive_takes_its_message_from_its_line() {
                 assert_eq!(take(&mut pair.receiver, ticket), None, "it is over");
                 assert_eq!(pair.receiver.find_ticket(ticket), crate::engine::Ticketed::Nothing);
             }
-        })
-    });
+        });
+    }
 }
 
 #[test]
 fn what_the_first_receive_may_not_take_stays() {
-    TAKES.into_iter().for_each(|take| {
+    for take in TAKES {
         with_pair(|mut pair| {
             let (mut bytes, mut others, mut last) = ([0; 8], [0; 8], [0; 8]);
             let (id, ticket) = pair.post(OF_7, &mut bytes);
@@ -78,8 +78,8 @@ fn what_the_first_receive_may_not_take_stays() {
             assert_eq!(take(&mut pair.receiver, any), None, "it has no source");
             assert!(pair.receiver.serve_lines());
             assert!(pair.receiver.take_status(any).is_some());
-        })
-    });
+        });
+    }
 }
 
 /// Posts a receive of up to 8 bytes by [`Engine::post_first`].

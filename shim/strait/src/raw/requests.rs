@@ -17,8 +17,8 @@ pub trait RawRequests: sealed::Sealed {
     fn take_status(&self, ticket: Ticket) -> Option<Status>;
 
     /// Ends a receive and returns its status, if it is the oldest one and its message lies in the
-    /// next line. Does nothing else. [`Bypass::Nothing`]: it is the oldest one, and nothing has come
-    /// from its source by lines.
+    /// next line. Does nothing else. [`Bypass::Nothing`]: it is the oldest one, and nothing has
+    /// come from its source by lines.
     fn take_line(&self, ticket: Ticket) -> Bypass;
 
     /// Keeps the status of a receive that [`super::RawEndpoint::begin_recv_short`] has done, as a

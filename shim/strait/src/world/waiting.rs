@@ -308,11 +308,9 @@ impl World {
         }
         for poll in 0..self.spin.polls() {
             // Each look at a line without a message takes it from the peer that is to write it.
-            let is_due = if poll % POLLS_PER_QUEUE != 0 && look_suffices() {
-                true
-            } else {
-                engine.serve_lines() || (poll == 0 && !look_suffices())
-            };
+            let is_due = (poll % POLLS_PER_QUEUE != 0 && look_suffices())
+                || engine.serve_lines()
+                || (poll == 0 && !look_suffices());
             if is_due && let Some(found) = look() {
                 return Some(found);
             }
