@@ -8,7 +8,7 @@ use super::{Bypass, Engine, Owner, RequestId, Status, Ticket};
 use crate::buffer::{Cursor, Part};
 use crate::matching::{ANY_SOURCE, EMPTY_HANDLE, Pattern};
 use crate::memory::Memory;
-use crate::wire::SHORT_MAX;
+use crate::wire::{FASTBOX_LENGTH_MAX, SHORT_MAX};
 
 impl<M: Memory + Clone> Engine<M> {
     /// Posts a receive from one source, which sends no RTR, if nothing is posted or unexpected and
@@ -58,37 +58,23 @@ impl<M: Memory + Clone> Engine<M> {
     /// its message is the next packet of its source and lies in lines. Returns the status. The
     /// ticket is that of the receive's request.
     #[inline(always)]
-    pub fn take_first(&mut self, Ticket { index, generation }: Ticket) -> Option<Status> {
-        let (pattern, id) = self.posted.first()?;
-        if id != index {
-            return None;
+    pub fn take_first(&mut self, ticket: Ticket) -> Option<Status> {
+        match self.take_first_up_to(FASTBOX_LENGTH_MAX, ticket) {
+            Bypass::Received(status) => Some(status),
+            Bypass::Nothing | Bypass::Closed => None,
         }
-        let source = pattern.source;
-        let peer = self.peers.get_mut(source as usize)?;
-        let (found, by_baton) = peer.paths.find_next()?;
-        let length = found.length();
-        if !found.is_eager_of(length) || !peer.paths.next_holds(by_baton, length) {
-            return None;
-        }
-        let message = peer.paths.lines_of_next(by_baton);
-        let envelope = envelope_of(source, message.key());
-        if !pattern.matches(&envelope) {
-            return None;
-        }
-        let to = self.requests.take_posted(id, generation, length)?;
-        let straight = peer.paths.prepare_to_read(by_baton, length);
-        // SAFETY: the receive lends room for the message (contract of `irecv`).
-        unsafe { copy_out(message, to, length, straight) };
-        peer.paths.release_next(by_baton, length);
-        self.posted.take_first();
-        self.early.wait_looked(true);
-        Some(Status { source, tag: envelope.tag, bytes: length })
     }
 
     /// Does what [`Engine::take_first`] does, if the message takes one line. [`Bypass::Nothing`]:
     /// the receive is the first, and nothing has come from its source by lines.
     #[inline(always)]
-    pub fn take_first_short(&mut self, Ticket { index, generation }: Ticket) -> Bypass {
+    pub fn take_first_short(&mut self, ticket: Ticket) -> Bypass {
+        self.take_first_up_to(SHORT_MAX, ticket)
+    }
+
+    /// Takes a message of at most `most` bytes, which the compiler knows.
+    #[inline(always)]
+    fn take_first_up_to(&mut self, most: usize, Ticket { index, generation }: Ticket) -> Bypass {
         let Some((pattern, id)) = self.posted.first() else { return Bypass::Closed };
         let source = pattern.source;
         let Some(peer) = self.peers.get_mut(source as usize) else { return Bypass::Closed };
@@ -96,7 +82,10 @@ impl<M: Memory + Clone> Engine<M> {
             return Bypass::Closed;
         }
         let Some((found, by_baton)) = peer.paths.find_next() else { return Bypass::Nothing };
-        let Some(length) = found.eager_up_to(SHORT_MAX) else { return Bypass::Closed };
+        let Some(length) = found.eager_up_to(most) else { return Bypass::Closed };
+        if most > SHORT_MAX && !peer.paths.next_holds(by_baton, length) {
+            return Bypass::Closed;
+        }
         let message = peer.paths.lines_of_next(by_baton);
         let envelope = envelope_of(source, message.key());
         if !pattern.matches(&envelope) {
@@ -105,10 +94,10 @@ impl<M: Memory + Clone> Engine<M> {
         let Some(to) = self.requests.take_posted(id, generation, length) else {
             return Bypass::Closed;
         };
+        let straight = peer.paths.prepare_to_read(by_baton, length);
         // SAFETY: the receive lends room for the message (contract of `irecv`).
-        unsafe { message.copy_short(to, length) };
-        peer.paths.release_short(by_baton);
-        peer.paths.count_in();
+        unsafe { copy_out(message, to, length, straight) };
+        peer.paths.release_next(by_baton, length);
         self.posted.take_first();
         self.early.wait_looked(true);
         Bypass::Received(Status { source, tag: envelope.tag, bytes: length })
