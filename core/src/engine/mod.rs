@@ -205,6 +205,7 @@ mod recent_buffers;
 mod rendezvous_choices;
 mod request;
 mod requests;
+mod retune;
 mod ring;
 mod rndv_recv;
 mod rndv_send;

@@ -1,8 +1,6 @@
 //! Numbers that a user may tune.
 
-use super::Engine;
 use crate::lmt::{RemoteTransfer, Transfer};
-use crate::memory::Memory;
 use crate::rndv::Rendezvous;
 use crate::sync::has_fast_kernel_copies;
 use crate::wire::FASTBOX_LENGTH_MAX;
@@ -94,20 +92,5 @@ impl Tuning {
 
     pub(super) fn within_limits(self) -> Self {
         Self { fastbox_max: self.fastbox_max.min(FASTBOX_LENGTH_MAX), ..self }
-    }
-}
-
-impl<M: Memory + Clone> Engine<M> {
-    /// Returns the tuning in force.
-    #[must_use]
-    pub const fn tuning(&self) -> Tuning {
-        self.tuning
-    }
-
-    /// Replaces the tuning for messages that start from now on. Ranks need not agree on it.
-    pub fn retune(&mut self, tuning: Tuning) {
-        self.tuning = tuning.within_limits();
-        self.posted.allow_bypass(tuning.bypass);
-        self.early.retune(&tuning);
     }
 }
