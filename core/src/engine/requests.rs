@@ -42,10 +42,9 @@ impl<M: Memory> Requests<M> {
 
     #[inline]
     pub(super) fn insert(&mut self, owner: Owner, state: RequestState) -> Result<u32, OutOfMemory> {
-        let generation = self.generation;
-        let id = self.entries.insert(OperationEntry { owner, generation, state })?;
-        self.generation = (generation + 1) % Ticket::GENERATIONS;
-        Ok(id)
+        self.reserve()?;
+        let ticket = self.insert_at_place(owner, state);
+        ticket.map(|ticket| ticket.index).ok_or(OutOfMemory { bytes: size_of::<OperationEntry>() })
     }
 
     /// Adds an operation if that needs no memory, and returns its ticket.
@@ -93,10 +92,10 @@ impl<M: Memory> Requests<M> {
     /// status.
     #[inline(always)]
     pub(super) fn take_status(&mut self, id: u32, generation: u32) -> Option<Status> {
-        let entry = self.entries.get(id).filter(|entry| entry.generation == generation)?;
-        let RequestState::Done(Ok(status)) = entry.state else { return None };
-        self.entries.discard(id);
-        Some(status)
+        self.entries.discard_if(id, |entry| match entry.state {
+            RequestState::Done(Ok(status)) if entry.generation == generation => Some(status),
+            _ => None,
+        })
     }
 
     /// Returns the state of a posted receive, and the place for a message of `length` bytes in its

@@ -166,8 +166,7 @@ impl<M: Memory, P: Selector, T: Copy> PostedQueue<M, P, T> {
     #[inline(always)]
     pub fn post(&mut self, selector: P, receive: T) -> Result<u32, OutOfMemory> {
         if Self::HAS_CLASSES && self.len == 0 {
-            self.len = 1;
-            self.first.start(selector, receive);
+            self.post_to_empty(selector, receive);
             return Ok(EMPTY_HANDLE);
         }
         if Self::HAS_CLASSES
@@ -184,8 +183,7 @@ impl<M: Memory, P: Selector, T: Copy> PostedQueue<M, P, T> {
     /// several classes. It needs no memory, and the handle is [`EMPTY_HANDLE`].
     #[inline(always)]
     pub(crate) fn post_to_empty(&mut self, selector: P, receive: T) {
-        const { assert!(Self::HAS_CLASSES) };
-        debug_assert!(self.is_empty(), "the receive is not the first one");
+        debug_assert!(Self::HAS_CLASSES && self.is_empty(), "the receive is not the first one");
         self.len = 1;
         self.first.start(selector, receive);
     }

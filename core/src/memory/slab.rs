@@ -136,23 +136,14 @@ impl<T: Copy, M: Memory> Slab<T, M> {
     /// Removes and returns the entry at `key`, or returns `None` if there is none.
     #[inline]
     pub fn remove(&mut self, key: u32) -> Option<T> {
-        let slot = self.slots.get_mut(key as usize)?;
-        let SlabSlot::Occupied(value) = *slot else { return None };
-        *slot = SlabSlot::Vacant { next: self.free };
-        self.free = key;
-        self.len -= 1;
-        Some(value)
+        self.discard_if(key, |value| Some(*value))
     }
 
     /// Drops the entry at `key`, if there is one. Cheaper than [`Slab::remove`]: the entry is not
     /// copied.
     #[inline]
     pub fn discard(&mut self, key: u32) {
-        if let Some(slot @ SlabSlot::Occupied(_)) = self.slots.get_mut(key as usize) {
-            *slot = SlabSlot::Vacant { next: self.free };
-            self.free = key;
-            self.len -= 1;
-        }
+        self.discard_if(key, |_| Some(()));
     }
 
     /// Drops the entry at `key` if `accept` returns a value for it. Returns that value.

@@ -39,12 +39,11 @@ extern "C" fn strait_isend(
         && let Some(instance) = world.find()
     {
         let sent = instance.any_endpoint(context).send_short(number, destination, tag);
-        if sent == SentShort::No {
-            let context_tag = ContextTag::new(context, tag);
-            return isend_on(instance, context_tag, data, bytes, destination, request);
+        if let Some(result) = ended(sent, instance, destination, request) {
+            return result;
         }
-        request.write_if_wanted(Handle::DONE);
-        return if sent == SentShort::ToSleeper { wake(instance, destination) } else { 0 };
+        let context_tag = ContextTag::new(context, tag);
+        return isend_on(instance, context_tag, data, bytes, destination, request);
     }
     isend(world, context, data, bytes, destination, tag, request)
 }
@@ -84,13 +83,11 @@ fn ended(
     destination: u32,
     request: OutArg<'_, Handle>,
 ) -> Option<c_int> {
-    let result = match sent {
-        SentShort::Yes => 0,
-        SentShort::ToSleeper => wake(instance, destination),
-        SentShort::No => return None,
-    };
+    if sent == SentShort::No {
+        return None;
+    }
     request.write_if_wanted(Handle::DONE);
-    Some(result)
+    Some(if sent == SentShort::ToSleeper { wake(instance, destination) } else { 0 })
 }
 
 /// Starts to send a message, for which the short path has stopped, in a context that exists.
@@ -151,11 +148,7 @@ extern "C" fn strait_irecv(
             let context_tag = ContextTag::new(context, tag);
             return irecv_short(instance, context_tag, buffer, bytes, source, request);
         };
-        let Some(handle) = instance.handle_of_ticket(ticket) else {
-            return no_handle(instance, ticket.index, ticket.generation);
-        };
-        request.write_if_wanted(handle);
-        return 0;
+        return give_handle(instance, ticket, request);
     }
     irecv(world, context, buffer, bytes, source, tag, request)
 }
@@ -179,12 +172,20 @@ extern "C" fn irecv_short(
             return irecv(HandleArg::of(instance), context, buffer, bytes, source, tag, request);
         }
     };
-    let Some(Ticket { index, generation }) = ticket else { return no_memory(instance) };
-    if let Some(handle) = instance.handle_of_ticket(Ticket { index, generation }) {
-        request.write_if_wanted(handle);
-        return 0;
+    match ticket {
+        Some(ticket) => give_handle(instance, ticket, request),
+        None => no_memory(instance),
     }
-    no_handle(instance, index, generation)
+}
+
+/// Gives C the handle of a receive that has started.
+#[inline(always)]
+fn give_handle(instance: &Instance, ticket: Ticket, request: OutArg<'_, Handle>) -> c_int {
+    let Some(handle) = instance.handle_of_ticket(ticket) else {
+        return no_handle(instance, ticket.index, ticket.generation);
+    };
+    request.write_if_wanted(handle);
+    0
 }
 
 /// Settles a receive that has started and gets no handle, and reports that. The ticket comes in two
