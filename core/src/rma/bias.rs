@@ -105,6 +105,14 @@ impl<'a> StripeBias<'a> {
         }
     }
 
+    /// Returns whether `stripe` is known to be settled. Only the holder of its lock calls this: the
+    /// order of the holders is sufficient for this bit.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_known_settled(&self, stripe: u64) -> bool {
+        self.is_revoked(stripe << STRIPES)
+    }
+
     /// Returns whether the holder of the lock of `stripe` may use plain arithmetic. Only the holder
     /// calls this, for a stripe that it has found revoked.
     ///
@@ -112,8 +120,7 @@ impl<'a> StripeBias<'a> {
     /// any more.
     #[must_use]
     pub fn is_settled(&self, stripe: u64, mut is_gone: impl FnMut(u32) -> bool) -> bool {
-        // The order of the holders of the lock is sufficient for this bit.
-        if self.revoked.load(Relaxed) & stripe << STRIPES != 0 {
+        if self.is_known_settled(stripe) {
             return true;
         }
         // ORDER bias/2: SeqCst, pairs with bias/1: the other end.

@@ -65,6 +65,16 @@ impl<T: Reducible> SharedNumber<T> {
         Some(T::from_bits(old))
     }
 
+    /// Adds `operand` to the number and returns the old one, while no other access changes it.
+    /// Returns `None` without a change if sums are not defined for the type.
+    #[inline(always)]
+    pub fn add_alone(self, operand: T) -> Option<T> {
+        let sum = T::function(Op::Sum)?;
+        let old = self.load();
+        self.store(sum(old, operand));
+        Some(old)
+    }
+
     /// Combines by compare-and-swap, repeated until no other access comes in between.
     fn fetch_by(self, function: fn(T, T) -> T, operand: T) -> T {
         // SAFETY: the address is valid and aligned (contract of `new`).

@@ -12,6 +12,12 @@ pub struct Guard<'a> {
     rank: u32,
 }
 
+/// Takes the lock for `rank` if it is free.
+#[inline(always)]
+pub fn try_acquire(lock: &RevocableLock, rank: u32) -> Option<Guard<'_>> {
+    lock.try_acquire(rank).is_ok().then_some(Guard { lock, rank })
+}
+
 /// Takes the lock for `rank`. `has_ended` returns whether the process of the holder has ended. The
 /// wait calls it only when it takes long.
 ///

@@ -59,6 +59,18 @@ impl TypeArg {
         }
     }
 
+    /// Performs `action` for a number that is added as one of the type that C names is, if most
+    /// programs add such numbers: integers of 4 and 8 bytes, with or without a sign, and `double`.
+    #[inline(always)]
+    pub(crate) fn dispatch_addend<A: ActOnNumbers>(self, action: A) -> Option<Called<A::Done>> {
+        Some(match self.0 {
+            4 | 5 => action.act::<u32>(Typed(PhantomData)),
+            6 | 7 => action.act::<u64>(Typed(PhantomData)),
+            9 => action.act::<f64>(Typed(PhantomData)),
+            _ => return None,
+        })
+    }
+
     /// Performs `action` for the type that C names, which must be an integer type.
     pub(crate) fn dispatch_integers<A: ActOnIntegers>(self, action: A) -> Called<A::Done> {
         match self.0 {
@@ -90,6 +102,7 @@ impl<'call> DataArg<'call> {
     }
 
     /// Returns the single number.
+    #[inline(always)]
     pub(crate) fn number<T: Number>(self, _: Typed<T>) -> Called<T> {
         // SAFETY: the call may read one number of this type (invariants), which is aligned.
         Ok(unsafe { aligned::<T>(self.base, 1)?.read() })
@@ -114,16 +127,22 @@ impl<'call> BufferArg<'call> {
 }
 
 /// Returns the address of the first of `count` numbers, which must be aligned to their size.
+#[inline(always)]
 fn aligned<T>(base: *const c_void, count: usize) -> Called<NonNull<T>> {
     match NonNull::new(base.cast_mut().cast::<T>()) {
         Some(base) if base.is_aligned() && count <= isize::MAX as usize / size_of::<T>() => {
             Ok(base)
         }
         None if count == 0 => Ok(NonNull::dangling()),
-        _ => Err(Failure::argument(format!(
-            "there are no {count} numbers of {} bytes at {base:?}: \
-             they lie on multiples of their size",
-            size_of::<T>()
-        ))),
+        _ => Err(no_numbers(base, count, size_of::<T>())),
     }
+}
+
+#[cold]
+#[inline(never)]
+fn no_numbers(base: *const c_void, count: usize, size: usize) -> Box<Failure> {
+    Failure::argument(format!(
+        "there are no {count} numbers of {size} bytes at {base:?}: they lie on multiples of their \
+         size"
+    ))
 }

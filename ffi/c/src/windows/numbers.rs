@@ -17,6 +17,9 @@ use crate::pending::PendingOperation;
 /// The operations, in the order of `strait_op` in C.
 pub(crate) const OPS: [Op; 12] = Op::ALL;
 
+/// `STRAIT_SUM` in C.
+const SUM: c_int = Op::Sum as c_int;
+
 /// Returns the operation that C names.
 pub(crate) fn op(number: c_int) -> Called<Op> {
     let op = usize::try_from(number).ok().and_then(|number| OPS.get(number));
@@ -119,6 +122,26 @@ impl Accumulate<'_> {
     }
 }
 
+/// An addition to one number.
+struct Add<'call> {
+    window: &'call Window<'static>,
+    operand: DataArg<'call>,
+    target: u32,
+    displacement: usize,
+}
+
+impl ActOnNumbers for Add<'_> {
+    /// Whether the number has been added. It takes more otherwise.
+    type Done = bool;
+
+    #[inline(always)]
+    fn act<T: Number>(self, typed: Typed<T>) -> Called<bool> {
+        let Self { window, operand, target, displacement } = self;
+        let operand = operand.number(typed)?;
+        Ok(window.add_at_once(operand, target, displacement).is_some())
+    }
+}
+
 #[unsafe(no_mangle)]
 extern "C" fn strait_accumulate(
     window: HandleArg<'_>,
@@ -130,9 +153,17 @@ extern "C" fn strait_accumulate(
     shape: ShapeArg<'_>,
     operation: c_int,
 ) -> c_int {
-    let numbers = TargetNumbers { target, displacement, shape };
-    let mut accumulate = Accumulate { data, results: None, count, numbers, operation };
-    accumulate.call("strait_accumulate", window, of)
+    with("strait_accumulate", window, |window| {
+        if count.get() == 1 && operation == SUM && shape.is_none() {
+            let add = Add { window, operand: data, target, displacement };
+            if of.dispatch_addend(add).transpose()? == Some(true) {
+                return Ok(());
+            }
+        }
+        let numbers = TargetNumbers { target, displacement, shape };
+        let mut accumulate = Accumulate { data, results: None, count, numbers, operation };
+        accumulate.perform(window, of).map(drop)
+    })
 }
 
 #[unsafe(no_mangle)]

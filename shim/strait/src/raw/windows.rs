@@ -5,7 +5,7 @@ use core::ptr::NonNull;
 use strait_core::buffer::Part;
 
 use crate::unscoped::Unscoped;
-use crate::{Attached, Error, Window, sealed};
+use crate::{Attached, Error, Number, Window, sealed};
 
 impl sealed::Sealed for Window<'_> {}
 
@@ -93,6 +93,11 @@ pub trait RawWindow: sealed::Sealed {
     /// The caller meets the contract of [`crate::WindowBuilder::over_raw`], until no member reaches
     /// the memory any more and it is detached, or the window is freed.
     unsafe fn attach_over(&self, base: NonNull<u8>, length: usize) -> Result<Attached, Error>;
+
+    /// Adds `operand` to one number and returns the previous one, if the processor does that at
+    /// once. Returns `None` if it takes more, also if the call is wrong, and has done nothing then:
+    /// [`Window::fetch_and_op`] serves every call.
+    fn add_at_once<T: Number>(&self, operand: T, target: u32, displacement: usize) -> Option<T>;
 }
 
 impl RawWindow for Window<'_> {
@@ -144,5 +149,10 @@ impl RawWindow for Window<'_> {
     unsafe fn attach_over(&self, base: NonNull<u8>, length: usize) -> Result<Attached, Error> {
         // SAFETY: the caller guarantees the same (contract of `attach_over`).
         unsafe { Window::attach_over(self, base, length) }
+    }
+
+    #[inline(always)]
+    fn add_at_once<T: Number>(&self, operand: T, target: u32, displacement: usize) -> Option<T> {
+        Window::add_at_once(self, operand, target, displacement)
     }
 }

@@ -10,6 +10,7 @@
 //! any time. Synchronisation adds the order in which ranks see each other's operations.
 
 mod accumulate;
+mod add;
 mod am;
 mod attach;
 mod attached_run;

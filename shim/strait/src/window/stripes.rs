@@ -136,11 +136,32 @@ impl Window<'_> {
     }
 
     /// Takes the lock of the stripe of the byte at `offset`, also from a dead holder.
+    #[inline(always)]
     pub(super) fn lock_stripe<'a>(
         &self,
         block: &'a WindowBlock,
         offset: usize,
     ) -> Result<Guard<'a>, Error> {
+        let guard = match self.try_lock_stripe(block, offset) {
+            Some(guard) => guard,
+            None => self.await_stripe(block, offset)?,
+        };
+        reached(Step::AccumulateLocked);
+        Ok(guard)
+    }
+
+    /// Takes the lock of the stripe of the byte at `offset`, if it is free.
+    #[inline(always)]
+    pub(super) fn try_lock_stripe<'a>(
+        &self,
+        block: &'a WindowBlock,
+        offset: usize,
+    ) -> Option<Guard<'a>> {
+        lock::try_acquire(block.stripe(offset), self.world.rank())
+    }
+
+    #[inline(never)]
+    fn await_stripe<'a>(&self, block: &'a WindowBlock, offset: usize) -> Result<Guard<'a>, Error> {
         let segment = self.world.segment();
         let mut record = WaitRecorder::new(self.world.record_place());
         let has_ended = |rank| {
@@ -150,9 +171,7 @@ impl Window<'_> {
             record.renew_alone(Wait::on(Call::Accumulate, rank));
             Ok(liveness::has_ended(&segment.rank_block(rank).liveness))
         };
-        let guard = lock::acquire(block.stripe(offset), self.world.rank(), has_ended)?;
-        reached(Step::AccumulateLocked);
-        Ok(guard)
+        Ok(lock::acquire(block.stripe(offset), self.world.rank(), has_ended)?)
     }
 
     /// Lets other members use plain arithmetic on the stripes that they have revoked, although this
@@ -166,10 +185,18 @@ impl Window<'_> {
     }
 }
 
+/// Returns whether all members take the lock for the number at `offset`, this one included: it is
+/// not biased to the stripe any more.
+#[inline(always)]
+pub(super) fn takes_lock(part: &WindowPart, block: &WindowBlock, offset: usize) -> bool {
+    let stripe = StripeBias::stripe(offset);
+    part.biased.get() & stripe == 0 && block.bias().is_revoked(stripe)
+}
+
 /// Returns whether this member may change the number at `offset` by an atomic instruction without
 /// the lock.
 #[inline(always)]
-fn is_biased(part: &WindowPart, offset: usize) -> bool {
+pub(super) fn is_biased(part: &WindowPart, offset: usize) -> bool {
     let stripe = StripeBias::stripe(offset);
     let is_revoked = |block: &WindowBlock| block.bias().is_revoked(stripe);
     part.biased.get() & stripe != 0 && !part.block.as_ref().is_some_and(is_revoked)

@@ -1,0 +1,46 @@
+//! Additions to one number of a mapped part.
+
+use strait_core::reduce::Op;
+use strait_core::rma::StripeBias;
+use strait_core::sync::{Step, reached};
+
+use super::Window;
+use super::accumulate::check_alignment;
+use super::stripes::{is_biased, takes_lock};
+use crate::Number;
+
+impl Window<'_> {
+    /// Adds `operand` to one number of the target's part, if an atomic instruction of the processor
+    /// is all that this takes, or that under the stripe's lock, which is free. Returns the previous number, or `None` without having done anything:
+    /// [`Window::fetch_and_op`] serves every call.
+    ///
+    /// Most accumulates of programs are such additions, often few at a time. Those functions have
+    /// many ways, of which each call reads pieces of code that lie far apart. So the first
+    /// operation after a while takes 200 ns there.
+    #[inline(always)]
+    pub(crate) fn add_at_once<T: Number>(
+        &self,
+        operand: T,
+        target: u32,
+        displacement: usize,
+    ) -> Option<T> {
+        let part = self.parts.get(target as usize).filter(|part| !part.awaited.get())?;
+        let offset = displacement.checked_mul(part.unit)?;
+        if offset.checked_add(size_of::<T>())? > part.length
+            || check_alignment::<T>(part, offset).is_err()
+        {
+            return None;
+        }
+        let place = self.place::<T>(part, offset)?;
+        if is_biased(part, offset) {
+            return place.fetch_and_op(Op::Sum, operand);
+        }
+        let block = part.block.as_ref().filter(|block| takes_lock(part, block, offset))?;
+        let _guard = self.try_lock_stripe(block, offset)?;
+        reached(Step::AccumulateLocked);
+        if block.bias().is_known_settled(StripeBias::stripe(offset)) {
+            return place.add_alone(operand);
+        }
+        place.fetch_and_op(Op::Sum, operand)
+    }
+}
