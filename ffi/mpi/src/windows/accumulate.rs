@@ -3,10 +3,10 @@
 use core::ffi::c_int;
 
 use strait::bytemuck;
-use strait::raw::Part;
+use strait::raw::{Part, RawWindow as _};
 use strait::{Error, Number, Op, WindowError};
 
-use super::basic::{Kind, by_kind, is_typed};
+use super::basic::{Kind, by_addend, by_kind, is_typed};
 use super::combine::Combination;
 use super::errors::{call, call_at_once};
 use super::host;
@@ -110,8 +110,27 @@ unsafe fn accumulate_run(
     if part.length != run.bytes {
         return None;
     }
+    if op == Op::Sum && run.bytes == basic.size {
+        // SAFETY: the program passes one number (contract of `accumulate_run`).
+        let added = unsafe { by_addend!(basic.kind, add(win, part, run)) };
+        if added.is_some() {
+            return added.map(Ok);
+        }
+    }
     // SAFETY: the program passes as many bytes as the run has (contract of `accumulate_run`).
     unsafe { by_kind!(basic.kind, accumulate_numbers(win, part, run, op), None) }
+}
+
+/// Adds one number. Returns `None` if that takes more, and has done nothing then.
+///
+/// # Safety
+///
+/// The part can be read, and has one number.
+#[inline(always)]
+unsafe fn add<T: Number>(win: &Win, part: Part, run: TargetRun) -> Option<()> {
+    // SAFETY: the caller guarantees it (contract of `add`).
+    let operand = unsafe { part.base.cast::<T>().read_unaligned() };
+    win.window.add_at_once(operand, run.target, run.at).map(drop)
 }
 
 /// Returns `None` if numbers of either side are not aligned: the host's own types allow that.

@@ -223,3 +223,17 @@ macro_rules! by_kind {
     };
 }
 pub(crate) use by_kind;
+
+/// Calls `$function` for a number that is added as one of this kind is, if most programs add such
+/// numbers: integers of 4 and 8 bytes, with or without a sign, and `double`. `None` for others.
+macro_rules! by_addend {
+    ($kind:expr, $function:ident($($argument:expr),* $(,)?)) => {
+        match $kind {
+            Kind::I32 | Kind::U32 => $function::<u32>($($argument),*),
+            Kind::I64 | Kind::U64 => $function::<u64>($($argument),*),
+            Kind::F64 => $function::<f64>($($argument),*),
+            _ => None,
+        }
+    };
+}
+pub(crate) use by_addend;

@@ -61,11 +61,13 @@ impl Window<'_> {
         displacement: usize,
         op: Op,
     ) -> Result<(), Error> {
-        if let [operand] = *data
-            && self.design == WindowDesign::Rdma
-            && self.domain != AtomicityDomain::Locks
-        {
-            return self.fetch_and_op(operand, target, displacement, op).map(drop);
+        if let [operand] = *data {
+            if op == Op::Sum && self.add_at_once(operand, target, displacement).is_some() {
+                return Ok(());
+            }
+            if self.design == WindowDesign::Rdma && self.domain != AtomicityDomain::Locks {
+                return self.fetch_and_op(operand, target, displacement, op).map(drop);
+            }
         }
         self.combine_contiguous(data, None, target, displacement, op)
     }
