@@ -127,6 +127,21 @@ impl CommTable {
         self.find_other(handle)
     }
 
+    /// Returns the communicator of a handle, if it is ours, without a new reference if it is the
+    /// world's. Otherwise `held` keeps the reference.
+    #[inline(always)]
+    pub(crate) fn find_in<'a>(
+        &'a self,
+        handle: Handle,
+        held: &'a mut Option<Shared<Comm>>,
+    ) -> Option<&'a Shared<Comm>> {
+        if handle == abi::comm_world() {
+            return Some(&self.world);
+        }
+        *held = self.find_other(handle);
+        held.as_ref()
+    }
+
     #[inline(never)]
     fn find_other(&self, handle: Handle) -> Option<Shared<Comm>> {
         let mut latest = self.latest.borrow_mut();

@@ -126,7 +126,7 @@ fn comm_of(front: &Front, slot: u32) -> Handle {
         RequestEntry::One(operation) => Some(operation.comm.handle),
         RequestEntry::Pair(pair) => Some(pair[1].comm.handle),
         RequestEntry::Persistent(persistent) => Some(persistent.comm_handle()),
-        RequestEntry::Free | RequestEntry::Received(_) => None,
+        RequestEntry::Free { .. } | RequestEntry::Received(_) => None,
     };
     front.requests.with(slot, of).flatten().unwrap_or_else(abi::comm_world)
 }

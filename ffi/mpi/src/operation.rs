@@ -156,7 +156,7 @@ impl StartedOperation {
                 }
                 MessageMemory::Packed(copy) => endpoint.begin_send(copy.part(), peer, tag)?,
             };
-            Ok(Self::new(unscoped, memory, comm, true))
+            Ok(Self::new(unscoped, memory, Shared::clone(comm), true))
         }
     }
 
@@ -182,7 +182,7 @@ impl StartedOperation {
                 MessageMemory::Parts(parts) => endpoint.begin_recv_vectored(parts, peer, tag)?,
                 MessageMemory::Packed(copy) => endpoint.begin_recv(copy.part(), peer, tag)?,
             };
-            Ok(Self::new(unscoped, memory, comm, false))
+            Ok(Self::new(unscoped, memory, Shared::clone(comm), false))
         }
     }
 
@@ -207,17 +207,29 @@ impl StartedOperation {
                 MessageMemory::Parts(parts) => world.begin_mrecv_vectored(matched, parts)?,
                 MessageMemory::Packed(copy) => world.begin_mrecv(matched, copy.part())?,
             };
-            Ok(Self::new(unscoped, memory, comm, false))
+            Ok(Self::new(unscoped, memory, Shared::clone(comm), false))
         }
     }
 
-    pub(crate) fn new(
+    #[inline(always)]
+    pub(crate) const fn new(
         unscoped: Unscoped,
         memory: MessageMemory,
-        comm: &Shared<Comm>,
+        comm: Shared<Comm>,
         is_send: bool,
     ) -> Self {
-        Self { unscoped, memory, comm: Shared::clone(comm), is_send, was_cancelled: false }
+        Self { unscoped, memory, comm, is_send, was_cancelled: false }
+    }
+
+    /// Drops a whole operation that has a request: nothing but its communicator owns anything.
+    ///
+    /// # Safety
+    ///
+    /// The operation is such a one, and is neither used nor dropped after that.
+    #[inline(always)]
+    pub(crate) unsafe fn drop_whole(&mut self) {
+        // SAFETY: the caller guarantees it (contract of `drop_whole`).
+        unsafe { core::ptr::drop_in_place(&raw mut self.comm) };
     }
 
     /// Returns whether the message is in the program's buffer as it is.

@@ -61,8 +61,9 @@ unsafe fn recv_soon(
     status: Pointer,
 ) -> bool {
     let Some(part) = whole(&front.types, base, count, datatype) else { return false };
-    let Some(comm) = front.comms.find(target.comm) else { return false };
-    let Some((peer, tag)) = source(&comm, target.peer).zip(wanted_tag(target.tag)) else {
+    let mut held = None;
+    let Some(comm) = front.comms.find_in(target.comm, &mut held) else { return false };
+    let Some((peer, tag)) = source(comm, target.peer).zip(wanted_tag(target.tag)) else {
         return false;
     };
     let endpoint = comm.endpoint(&front.world);
@@ -150,8 +151,9 @@ unsafe fn irecv_short(
     request: HandlePtr,
 ) -> bool {
     let Some(part) = whole(&front.types, base, count, datatype) else { return false };
-    let Some(comm) = front.comms.find(target.comm) else { return false };
-    let Some((peer, tag)) = source(&comm, target.peer).zip(wanted_tag(target.tag)) else {
+    let mut held = None;
+    let Some(comm) = front.comms.find_in(target.comm, &mut held) else { return false };
+    let Some((peer, tag)) = source(comm, target.peer).zip(wanted_tag(target.tag)) else {
         return false;
     };
     if !front.requests.has_room() {
@@ -167,11 +169,11 @@ unsafe fn irecv_short(
     let added = match started {
         ReceivedShort::Declined => return false,
         ReceivedShort::Done(status) => {
-            front.requests.add(RequestEntry::Received(ReceivedMessage::new(&comm, status)))
+            front.requests.add(RequestEntry::Received(ReceivedMessage::new(comm, status)))
         }
         ReceivedShort::Pending(id, _) => front.requests.add_started(|| {
             let unscoped = Unscoped::of_request(&front.world, id);
-            StartedOperation::new(unscoped, MessageMemory::Whole(part), &comm, false)
+            StartedOperation::new(unscoped, MessageMemory::Whole(part), Shared::clone(comm), false)
         }),
     };
     let Some(handle) = added else { return false };

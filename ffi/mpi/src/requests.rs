@@ -22,9 +22,13 @@ pub(crate) const FROM_NONE: u32 = 1;
 /// First slot of the table.
 const FIRST: u32 = 2;
 
+/// Takes the place of a free slot if there is none. It is no slot of the table.
+const NONE_FREE: u32 = 0;
+
 /// A request of the table.
 pub(crate) enum RequestEntry {
-    Free,
+    /// No request. `next` is the slot of the next free entry of the table, or [`NONE_FREE`].
+    Free { next: u32 },
     /// A receive that was over when it began.
     Received(ReceivedMessage),
     /// One operation.
@@ -72,7 +76,8 @@ pub(crate) enum ShortEnd {
 #[derive(Default)]
 pub(crate) struct RequestTable {
     entries: RefCell<Vec<RequestEntry>>,
-    free: RefCell<Vec<u32>>,
+    /// Slot of the first free entry, or [`NONE_FREE`].
+    first_free: Cell<u32>,
     /// Number of operations that the program has not seen end.
     open: Cell<u32>,
     /// Operations of requests that the program freed.
@@ -89,7 +94,7 @@ impl RequestTable {
     /// Returns whether there is a handle for one more request.
     #[inline(always)]
     pub(crate) fn has_room(&self) -> bool {
-        !self.free.borrow().is_empty()
+        self.first_free.get() != NONE_FREE
             || (self.entries.borrow().len() as u32) < abi::REQUESTS - FIRST
     }
 
@@ -108,7 +113,7 @@ impl RequestTable {
     ///
     /// The description is made where it stays. A copy would be read in wider pieces than those in
     /// which it was written (docs/instruction-count.md).
-    #[inline(never)]
+    #[inline(always)]
     pub(crate) fn add_started(&self, make: impl FnOnce() -> StartedOperation) -> Option<Handle> {
         let handle = self.add_made(|| RequestEntry::One(make()))?;
         self.count_start();
@@ -117,19 +122,20 @@ impl RequestTable {
 
     #[inline(always)]
     fn add_made(&self, make: impl FnOnce() -> RequestEntry) -> Option<Handle> {
-        let slot = self.take_slot()?;
-        let place: *mut RequestEntry = &raw mut self.entries.borrow_mut()[(slot - FIRST) as usize];
-        // SAFETY: the place is in the table, and free, so nothing is lost.
-        unsafe { place.write(make()) };
+        let slot = match self.first_free.get() {
+            NONE_FREE => self.make_slot()?,
+            slot => slot,
+        };
+        let mut entries = self.entries.borrow_mut();
+        let entry = entries.get_mut((slot - FIRST) as usize)?;
+        let RequestEntry::Free { next } = *entry else { return None };
+        self.first_free.set(next);
+        // SAFETY: the entry is free, so nothing is lost.
+        unsafe { core::ptr::write(entry, make()) };
         Some(abi::request_handle(slot))
     }
 
-    /// Takes a slot that no request has.
-    #[inline]
-    fn take_slot(&self) -> Option<u32> {
-        self.free.borrow_mut().pop().or_else(|| self.make_slot())
-    }
-
+    /// Makes a slot that no request has, which is the first free one then.
     #[cold]
     fn make_slot(&self) -> Option<u32> {
         let mut entries = self.entries.borrow_mut();
@@ -137,9 +143,15 @@ impl RequestTable {
         if slot >= abi::REQUESTS {
             return None;
         }
-        entries.push(RequestEntry::Free);
+        entries.push(RequestEntry::Free { next: self.first_free.replace(slot) });
         abi::prepare_handle(slot);
         Some(slot)
+    }
+
+    /// Returns what the entry of a slot becomes that is the first free one from now on.
+    #[inline(always)]
+    fn freed(&self, slot: u32) -> RequestEntry {
+        RequestEntry::Free { next: self.first_free.replace(slot) }
     }
 
     pub(crate) fn count_start(&self) {
@@ -158,7 +170,7 @@ impl RequestTable {
 
     /// Returns whether the program has ended or freed all its requests.
     pub(crate) fn is_empty(&self) -> bool {
-        self.entries.borrow().iter().all(|entry| matches!(entry, RequestEntry::Free))
+        self.entries.borrow().iter().all(|entry| matches!(entry, RequestEntry::Free { .. }))
             && self.orphans.borrow().is_empty()
     }
 
@@ -174,7 +186,7 @@ impl RequestTable {
             return RequestView::Over;
         }
         let view = self.with(slot, |entry| match entry {
-            RequestEntry::Free => RequestView::Nothing,
+            RequestEntry::Free { .. } => RequestView::Nothing,
             RequestEntry::Received(_) => RequestView::Over,
             RequestEntry::One(operation) => RequestView::of(operation.look(base)),
             RequestEntry::Pair(pair) => {
@@ -202,7 +214,7 @@ impl RequestTable {
     pub(crate) fn wait_of(&self, base: &Base, slot: u32) -> Wait {
         let wait = self.with(slot, |entry| {
             let operation = match entry {
-                RequestEntry::Free | RequestEntry::Received(_) => None,
+                RequestEntry::Free { .. } | RequestEntry::Received(_) => None,
                 RequestEntry::One(operation) => Some(&*operation),
                 RequestEntry::Pair(pair) => {
                     pair.iter().rev().find(|operation| !operation.unscoped.is_over())
@@ -222,7 +234,7 @@ impl RequestTable {
             _ => {}
         }
         let report = self.with(slot, |entry| match entry {
-            RequestEntry::Free => Finished::EMPTY,
+            RequestEntry::Free { .. } => Finished::EMPTY,
             RequestEntry::Received(message) => message.finished(),
             RequestEntry::One(operation) => operation.finish(),
             RequestEntry::Pair(pair) => {
@@ -250,22 +262,34 @@ impl RequestTable {
             return ShortEnd::Other;
         };
         let message = match entry {
-            RequestEntry::Received(message) => *message,
+            RequestEntry::Received(message) => {
+                let message = *message;
+                core::mem::forget(core::mem::replace(entry, self.freed(slot)));
+                message
+            }
             RequestEntry::One(operation) => {
+                let is_whole = operation.is_whole();
                 let is_in_place = operation.is_send || !operation.is_packed();
                 let request = operation.unscoped.request().filter(|_| is_in_place);
                 let Some(request) = request else { return ShortEnd::Other };
                 let Some(status) = find(request) else { return ShortEnd::Pending };
-                match operation.is_send {
+                let message = match operation.is_send {
                     true => ReceivedMessage::SENT,
                     false => ReceivedMessage::new(&operation.comm, status),
+                };
+                if is_whole {
+                    // The drop of an entry looks at all its fields for something to free.
+                    // SAFETY: the operation is whole and has a request, and is overwritten next.
+                    unsafe { operation.drop_whole() };
+                    core::mem::forget(core::mem::replace(entry, self.freed(slot)));
+                } else {
+                    *entry = self.freed(slot);
                 }
+                message
             }
             _ => return ShortEnd::Other,
         };
-        *entry = RequestEntry::Free;
         self.count_end();
-        self.free.borrow_mut().push(slot);
         ShortEnd::Ended(message)
     }
 
@@ -274,8 +298,9 @@ impl RequestTable {
     pub(crate) fn end(&self, slot: u32, handle: Handle) -> Handle {
         let ended = self.with(slot, |entry| match entry {
             RequestEntry::Persistent(persistent) => (true, persistent.end()),
+            RequestEntry::Free { .. } => (false, false),
             _ => {
-                *entry = RequestEntry::Free;
+                *entry = self.freed(slot);
                 (false, true)
             }
         });
@@ -283,22 +308,19 @@ impl RequestTable {
         if was_active {
             self.count_end();
         }
-        if is_kept {
-            return handle;
-        }
-        self.free.borrow_mut().push(slot);
-        abi::request_null()
+        if is_kept { handle } else { abi::request_null() }
     }
 
     /// Takes a request out of the table, which may go on.
     pub(crate) fn take(&self, slot: u32) -> Option<RequestEntry> {
-        let entry = self.with(slot, |entry| core::mem::replace(entry, RequestEntry::Free))?;
-        match &entry {
-            RequestEntry::Free => return None,
-            RequestEntry::Persistent(persistent) if !persistent.is_active() => {}
-            _ => self.count_end(),
+        let taken = self.with(slot, |entry| match entry {
+            RequestEntry::Free { .. } => None,
+            _ => Some(core::mem::replace(entry, self.freed(slot))),
+        });
+        let entry = taken.flatten()?;
+        if !matches!(&entry, RequestEntry::Persistent(persistent) if !persistent.is_active()) {
+            self.count_end();
         }
-        self.free.borrow_mut().push(slot);
         Some(entry)
     }
 

@@ -67,7 +67,8 @@ unsafe fn send_at_once(
     may_wait: bool,
 ) -> bool {
     let Some(part) = whole(&front.types, base, count, datatype) else { return false };
-    let Some(comm) = front.comms.find(target.comm) else { return false };
+    let mut held = None;
+    let Some(comm) = front.comms.find_in(target.comm, &mut held) else { return false };
     let Some(peer) = comm.in_world(target.peer) else { return false };
     // SAFETY: the program passes a buffer of that many bytes.
     let data = unsafe { core::slice::from_raw_parts(part.base.as_ptr(), part.length) };

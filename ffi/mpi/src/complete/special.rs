@@ -167,7 +167,7 @@ fn free(front: &Front, slot: u32) {
         Some(RequestEntry::Persistent(persistent)) => {
             persistent.into_active().into_iter().for_each(|active| front.requests.adopt(active));
         }
-        Some(RequestEntry::Free | RequestEntry::Received(_)) | None => {}
+        Some(RequestEntry::Free { .. } | RequestEntry::Received(_)) | None => {}
     }
 }
 
@@ -184,7 +184,7 @@ unsafe extern "C" fn MPI_Cancel(request: HandlePtr) -> c_int {
         let operation = match entry {
             RequestEntry::One(operation) => Some(operation),
             RequestEntry::Persistent(persistent) => persistent.active(),
-            RequestEntry::Pair(_) | RequestEntry::Received(_) | RequestEntry::Free => None,
+            RequestEntry::Pair(_) | RequestEntry::Received(_) | RequestEntry::Free { .. } => None,
         };
         // A send goes on: its message may be matched already.
         if let Some(operation) = operation
