@@ -93,7 +93,7 @@ impl<M: Memory + Clone> Engine<M> {
             }
         }
         if self.should_look(pattern.source, buffer.length) {
-            match self.recv_from_lines(&pattern, pattern.source, bytes, false) {
+            match self.recv_next(&pattern, bytes) {
                 Bypass::Received(status) => {
                     self.early.found_at_once();
                     return ReceivedShort::Done(status);
@@ -105,6 +105,21 @@ impl<M: Memory + Clone> Engine<M> {
         // SAFETY: the caller lends the bytes until the receive is over (contract of `irecv_short`).
         let buffer = unsafe { Cursor::contiguous(buffer) };
         self.post_short(pattern, buffer, owner).unwrap_or(ReceivedShort::Declined)
+    }
+
+    /// Receives the next message of a source, if it matches and lies in lines. Earlier ones go to
+    /// their receives.
+    #[inline(always)]
+    fn recv_next(&mut self, pattern: &Pattern, buffer: &mut [u8]) -> Bypass {
+        let (source, want) = (pattern.source, Want::new(pattern.context, pattern.tag));
+        // In most windows nothing is older, and each message takes one line.
+        if buffer.len() <= SHORT_MAX {
+            match self.recv_short(source, want, buffer) {
+                Bypass::Closed => {}
+                found => return found,
+            }
+        }
+        self.recv_from_lines(pattern, source, buffer, false)
     }
 
     /// Returns whether a receive with this pattern may take the short way.
