@@ -276,6 +276,25 @@ macro_rules! recvs {
             comm: Handle,
             request: HandlePtr,
         ) -> c_int {
+            /// All but the short path. It gets the arguments in the same registers.
+            #[inline(never)]
+            unsafe extern "C" fn longer(
+                buffer: Pointer,
+                count: $count,
+                datatype: Handle,
+                peer: c_int,
+                tag: c_int,
+                comm: Handle,
+                request: HandlePtr,
+            ) -> c_int {
+                let target = Target { peer, tag, comm };
+                let elements = Elements::new(buffer, count.into(), datatype);
+                // SAFETY: the program guarantees the contract of the function in the standard.
+                unsafe {
+                    let host = || host::$ihost(buffer, count, datatype, peer, tag, comm, request);
+                    irecv(elements, target, request, host)
+                }
+            }
             let target = Target { peer, tag, comm };
             // SAFETY: the program guarantees the contract of the function in the standard.
             unsafe {
@@ -284,9 +303,7 @@ macro_rules! recvs {
                 {
                     return 0;
                 }
-                let elements = Elements::new(buffer, count.into(), datatype);
-                let host = || host::$ihost(buffer, count, datatype, peer, tag, comm, request);
-                irecv(elements, target, request, host)
+                longer(buffer, count, datatype, peer, tag, comm, request)
             }
         }
     )*};
