@@ -4,10 +4,13 @@
 //! its last node, and the bins behind it move up (backward shift). So there are no tombstones, and
 //! a probe stays short however long the map is in use.
 
+use core::ptr::NonNull;
+
 use super::envelope::{Envelope, Pattern, WildcardClass};
 use super::selector::{BinMap, Ends, NIL};
 use super::steps::step;
 use crate::memory::{Memory, OutOfMemory, OwnedSlice};
+use crate::sync::prefetch;
 
 /// Places of the first allocation. The number of places is always a power of two.
 const FIRST_PLACES: usize = 16;
@@ -77,11 +80,13 @@ impl Bin {
 pub struct Bins<M: Memory> {
     places: OwnedSlice<Bin, M>,
     used: usize,
+    /// The tag that was looked up last.
+    last_tag: u32,
 }
 
 impl<M: Memory> BinMap<BinKey, M> for Bins<M> {
     fn new(memory: M) -> Self {
-        Self { places: OwnedSlice::new(memory), used: 0 }
+        Self { places: OwnedSlice::new(memory), used: 0, last_tag: 0 }
     }
 
     #[inline]
@@ -95,6 +100,19 @@ impl<M: Memory> BinMap<BinKey, M> for Bins<M> {
         let mask = self.places.len().checked_sub(1)?;
         let place = probe(&self.places, mask, key);
         (!self.places[place].is_vacant()).then_some(place)
+    }
+
+    /// Tags of receives often ascend or descend in equal steps. Neighbours in that order are far
+    /// from each other in the map, and a large map is in no near cache.
+    #[inline(always)]
+    fn foresee(&mut self, key: &BinKey) {
+        let tag = key.pattern.tag;
+        let step = tag.wrapping_sub(core::mem::replace(&mut self.last_tag, tag));
+        let pattern = Pattern { tag: tag.wrapping_add(step), ..key.pattern };
+        let next = BinKey { pattern, ..*key };
+        if let Some(bin) = self.places.get(next.hash() & self.places.len().wrapping_sub(1)) {
+            prefetch(NonNull::from(bin));
+        }
     }
 
     #[inline(always)]

@@ -303,6 +303,12 @@ impl<N: Node, M: Memory> Chains<N, M> {
         Ok(handle)
     }
 
+    /// Prepares for the look-up of a bin and of the next one ([`BinMap::foresee`]).
+    #[inline(always)]
+    pub(super) fn foresee(&mut self, key: &KeyOf<N>) {
+        self.bins.foresee(key);
+    }
+
     /// Returns the oldest node that `matches`, of the bin of `class` called `key`. Where every node
     /// of a bin matches, that is its first.
     #[inline(always)]

@@ -113,6 +113,9 @@ impl<M: Memory> BinMap<All, M> for OneBin {
     }
 
     #[inline(always)]
+    fn foresee(&mut self, _: &All) {}
+
+    #[inline(always)]
     fn at(&self, _: usize) -> &Ends {
         &self.0
     }

@@ -96,6 +96,10 @@ pub trait BinMap<K, M: Memory> {
     /// `None` if there is no such bin.
     fn find(&self, key: &K) -> Option<usize>;
 
+    /// Notes that a bin is about to be looked up, and fetches the one that is looked up next if
+    /// the names go on as the last ones did.
+    fn foresee(&mut self, key: &K);
+
     /// Returns the bin at a place that [`BinMap::find`] returned.
     fn at(&self, place: usize) -> &Ends;
 

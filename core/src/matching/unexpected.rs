@@ -234,7 +234,9 @@ impl<M: Memory, P: Selector, T: Copy> UnexpectedQueue<M, P, T> {
             self.file_by_all();
         }
         let matches = |node: &MessageNode<P, T>| selector.matches(&node.envelope);
-        let (spot, node) = self.chains.oldest(&selector.key(), selector.class(), matches)?;
+        let key = selector.key();
+        self.chains.foresee(&key);
+        let (spot, node) = self.chains.oldest(&key, selector.class(), matches)?;
         Some(found(spot.handle, node))
     }
 
