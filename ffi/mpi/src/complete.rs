@@ -21,6 +21,7 @@ use crate::abi::{self, Handle};
 use any_short::tests_in_vain;
 use array::RequestArray;
 
+mod all;
 mod any_short;
 mod array;
 mod several;

@@ -28,7 +28,9 @@ const NONE_FREE: u32 = 0;
 /// A request of the table.
 pub(crate) enum RequestEntry {
     /// No request. `next` is the slot of the next free entry of the table, or [`NONE_FREE`].
-    Free { next: u32 },
+    Free {
+        next: u32,
+    },
     /// A receive that was over when it began.
     Received(ReceivedMessage),
     /// One operation.

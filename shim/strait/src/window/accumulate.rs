@@ -459,7 +459,10 @@ impl Window<'_> {
 /// Refuses a number, or the end of a run of numbers, at an address that is not a multiple of its
 /// size.
 #[inline(always)]
-pub(super) fn check_alignment<T: Number>(part: &WindowPart, offset: usize) -> Result<(), WindowError> {
+pub(super) fn check_alignment<T: Number>(
+    part: &WindowPart,
+    offset: usize,
+) -> Result<(), WindowError> {
     let address = match part.reach.get() {
         PartAccess::Mapped(base) => base.addr().get() as u64,
         PartAccess::Process(address)

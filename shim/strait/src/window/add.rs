@@ -11,12 +11,12 @@ use crate::Number;
 
 impl Window<'_> {
     /// Adds `operand` to one number of the target's part, if an atomic instruction of the processor
-    /// is all that this takes, or that under the stripe's lock, which is free. Returns the previous number, or `None` without having done anything:
-    /// [`Window::fetch_and_op`] serves every call.
+    /// is all that this takes, or that under the stripe's lock, which is free. Returns the previous
+    /// number, or `None` without having done anything: [`Window::fetch_and_op`] serves every call.
     ///
-    /// Most accumulates of programs are such additions, often few at a time. Those functions have
-    /// many ways, of which each call reads pieces of code that lie far apart. So the first
-    /// operation after a while takes 200 ns there.
+    /// Most accumulates of programs are such additions, often few at a time. The other ways
+    /// lie in many lines of code, of which the first operation after a long wait finds few in the
+    /// cache.
     #[inline(always)]
     pub(crate) fn add_at_once<T: Number>(
         &self,
