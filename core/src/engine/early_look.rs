@@ -18,6 +18,10 @@ const LONGEST: u16 = 256;
 const EARLY_MIN: u8 = 2;
 const EARLY_MAX: u8 = 64;
 
+/// Number of receives of a window that do not look after one that looked in vain. Their messages
+/// come meanwhile, and the next look takes all of them.
+const REST: u8 = 7;
+
 /// Predicts from the last waits whether messages come before their receives.
 #[derive(Debug)]
 pub(super) struct EarlyLook {
@@ -29,6 +33,8 @@ pub(super) struct EarlyLook {
     left: u8,
     /// The value of `left` after a wait that did not.
     needed: u8,
+    /// Number of receives of a window that are posted without a look before the next one looks.
+    rest: u8,
     /// Whether the last receive was posted without a look, and no wait has looked since.
     is_open: bool,
     /// Number of waits so far that followed a receive. It wraps: a source that comes again after so
@@ -39,7 +45,7 @@ pub(super) struct EarlyLook {
 impl EarlyLook {
     pub(super) fn new(tuning: &Tuning) -> Self {
         let (left, needed) = (EARLY_MIN, EARLY_MIN);
-        let mut early = Self { longest: 0, left, needed, is_open: false, batch: 0 };
+        let mut early = Self { longest: 0, left, needed, rest: 0, is_open: false, batch: 0 };
         early.retune(tuning);
         early
     }
@@ -54,7 +60,7 @@ impl EarlyLook {
     /// receive from the same source was last started.
     ///
     /// The second receive from a source before a wait looks in any case: a sender of many messages
-    /// needs its lines back.
+    /// needs its lines back. [`EarlyLook::starts`] has it rest after a look in vain.
     #[inline(always)]
     pub(super) const fn looks(&self, length: usize, last: u16) -> bool {
         last == self.batch || length > self.longest as usize || self.left == 0
@@ -68,6 +74,11 @@ impl EarlyLook {
             // In a window of receives a vain look costs little.
             self.needed = EARLY_MIN;
             self.left = EARLY_MIN.min(self.left);
+            if self.rest > 0 {
+                self.rest -= 1;
+                self.is_open = true;
+                return false;
+            }
         }
         if looks {
             *last = self.batch;
@@ -97,6 +108,7 @@ impl EarlyLook {
             self.needed = EARLY_MAX.min(2 * self.needed);
         }
         self.left = self.needed;
+        self.rest = REST;
         self.is_open = true;
     }
 
@@ -106,6 +118,7 @@ impl EarlyLook {
     pub(super) fn wait_looked(&mut self, found: bool) {
         if core::mem::replace(&mut self.is_open, false) {
             self.batch = self.batch.wrapping_add(1);
+            self.rest = 0;
             self.left = if found { self.left.saturating_sub(1) } else { self.needed };
         }
     }
@@ -179,6 +192,23 @@ mod tests {
         for _ in 0..3 {
             let looked = [0, 1, 0, 1, 0].map(|at| early.starts(8, &mut sources[at]));
             assert_eq!(looked, [false, false, true, true, true]);
+            early.wait_looked(false);
+        }
+    }
+
+    #[test]
+    fn a_window_rests_after_a_look_in_vain() {
+        let (mut early, mut last) = (EarlyLook::new(&Tuning::default()), 7);
+        for _ in 0..3 {
+            assert!(!early.starts(8, &mut last));
+            for _ in 0..2 {
+                assert!(early.starts(8, &mut last));
+                early.looked_in_vain();
+                (0..REST).for_each(|_| assert!(!early.starts(8, &mut last)));
+            }
+            // The next window begins with a look of its second receive.
+            assert!(early.starts(8, &mut last));
+            early.looked_in_vain();
             early.wait_looked(false);
         }
     }
