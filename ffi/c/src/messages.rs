@@ -303,13 +303,28 @@ extern "C" fn recv_number(
     status: OutArg<'_, CStatus>,
 ) -> c_int {
     let endpoint = instance.any_endpoint(context_tag.context());
-    if source == ANY_SOURCE
-        && let Some(received) = endpoint.recv_exactly_from_any(number, context_tag.tag())
-    {
-        status.write_if_wanted(received.into());
-        return 0;
+    if source == ANY_SOURCE {
+        if let Some(received) = endpoint.recv_exactly_from_any(number, context_tag.tag()) {
+            status.write_if_wanted(received.into());
+            return 0;
+        }
+        return recv_number_later(instance, context_tag, number, status);
     }
     recv_bytes(instance, context_tag, number, source, status)
+}
+
+/// Receives a number from any source that has not come yet, or takes more than a look. Another look
+/// at an empty line would take it from the peer that is to write it. The function is cold so that
+/// it lies apart from the code of shorter ways.
+#[cold]
+#[inline(never)]
+extern "C" fn recv_number_later(
+    instance: &Instance,
+    context_tag: ContextTag,
+    number: &mut [u8; ONE_NUMBER],
+    status: OutArg<'_, CStatus>,
+) -> c_int {
+    recv_and_wait(instance, context_tag, number, ANY_SOURCE, status)
 }
 
 #[inline(never)]
@@ -326,6 +341,17 @@ extern "C" fn recv_bytes(
         status.write_if_wanted(received.into());
         return 0;
     }
+    recv_and_wait(instance, context_tag, buffer, source, status)
+}
+
+#[inline(always)]
+fn recv_and_wait(
+    instance: &Instance,
+    context_tag: ContextTag,
+    buffer: &mut [u8],
+    source: u32,
+    status: OutArg<'_, CStatus>,
+) -> c_int {
     enter("strait_recv", HandleArg::of(instance), || {
         let endpoint = instance.endpoint(context_tag.context())?;
         let received = endpoint.recv(buffer, source, context_tag.tag())?;
