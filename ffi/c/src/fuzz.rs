@@ -406,6 +406,7 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::tests::alone;
 
     /// A finaliser of SplitMix64.
     fn bytes(seed: u64) -> Vec<u8> {
@@ -419,6 +420,7 @@ mod tests {
 
     #[test]
     fn any_calls_are_answered() {
+        let _alone = alone();
         (0..20).for_each(|seed| c_interface(&bytes(seed)));
     }
 
@@ -428,6 +430,7 @@ mod tests {
         let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/c_interface");
         let inputs: Vec<_> = fs::read_dir(corpus).unwrap().flatten().collect();
         assert!(!inputs.is_empty(), "no corpus");
+        let _alone = alone();
         inputs.iter().for_each(|input| c_interface(&fs::read(input.path()).unwrap()));
     }
 }

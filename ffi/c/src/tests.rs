@@ -6,6 +6,7 @@ use core::ffi::CStr;
 use core::mem::offset_of;
 use std::fs;
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::border::{CReduction, HandleArg};
 use crate::contexts::CONTEXT_MAX;
@@ -22,6 +23,13 @@ use crate::transfer_method::{self, CSide, CTransferMethod};
 use crate::windows::{
     CMembers, lock::CLockCounters as LockCounters, numbers::OPS, transfer::CRun, transfer::CShape,
 };
+
+/// Waits until no other test has worlds. A handle that a fuzzer makes up may lead to any world of the
+/// process, and a world of another thread may not be used.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    static WORLDS: Mutex<()> = Mutex::new(());
+    WORLDS.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Returns C expressions with their values in Rust.
 fn expected() -> Vec<(String, i64)> {

@@ -91,6 +91,7 @@ impl Drop for Pair {
 
 #[test]
 fn messages_of_every_short_length_arrive() {
+    let _alone = super::alone();
     let pair = Pair::new();
     for length in 0..=64_usize {
         for room in [length, length + 1, length + 40, length.saturating_sub(1)] {
@@ -105,6 +106,7 @@ fn messages_of_every_short_length_arrive() {
 
 #[test]
 fn bytes_without_memory_are_refused() {
+    let _alone = super::alone();
     let pair = Pair::new();
     for bytes in [1, 4, 8, 48, 49] {
         // SAFETY: null is the argument that the call must refuse.

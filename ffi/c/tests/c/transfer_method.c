@@ -7,7 +7,7 @@
 
 #include "check.h"
 
-enum { LONGEST = 1 << 20, SHORTEST = 150 * 1000, ROUNDS = 40, SIDES = 16 };
+enum { LONGEST = 1 << 20, SHORTEST = 150 * 1000, ROUNDS = 200, SIDES = 16 };
 
 static strait_world world;
 static uint32_t me, peer;
