@@ -24,8 +24,8 @@ use crate::windows::{
     CMembers, lock::CLockCounters as LockCounters, numbers::OPS, transfer::CRun, transfer::CShape,
 };
 
-/// Waits until no other test has worlds. A handle that a fuzzer makes up may lead to any world of the
-/// process, and a world of another thread may not be used.
+/// Waits until no other test has worlds. A handle that a fuzzer makes up may lead to any world of
+/// the process, and a world of another thread may not be used.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static WORLDS: Mutex<()> = Mutex::new(());
     WORLDS.lock().unwrap_or_else(PoisonError::into_inner)
