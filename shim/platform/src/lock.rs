@@ -15,7 +15,9 @@ pub struct Guard<'a> {
 /// Takes the lock for `rank` if it is free.
 #[inline(always)]
 pub fn try_acquire(lock: &RevocableLock, rank: u32) -> Option<Guard<'_>> {
-    lock.try_acquire(rank).is_ok().then_some(Guard { lock, rank })
+    // Made only when the lock is taken: the drop of a guard releases the lock, whichever thread of
+    // the rank holds it.
+    lock.try_acquire(rank).is_ok().then(|| Guard { lock, rank })
 }
 
 /// Takes the lock for `rank`. `has_ended` returns whether the process of the holder has ended. The
@@ -42,5 +44,21 @@ pub fn acquire<E>(
 impl Drop for Guard<'_> {
     fn drop(&mut self) {
         self.lock.release(self.rank);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_try_in_vain_leaves_the_lock_to_another_thread_of_the_rank() {
+        let lock = RevocableLock::free();
+        let held = try_acquire(&lock, 2).expect("the lock is free");
+        assert!(try_acquire(&lock, 2).is_none());
+        assert!(try_acquire(&lock, 5).is_none());
+        assert_eq!(lock.try_acquire(5), Err(2), "the first guard still holds the lock");
+        drop(held);
+        assert!(try_acquire(&lock, 5).is_some());
     }
 }
