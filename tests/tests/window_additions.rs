@@ -17,7 +17,7 @@ fn additions_beside_long_accumulates_lose_nothing() {
             window.accumulate(&[1_i64], 0, 8, Op::Sum).unwrap();
             window.accumulate(&[-3_i32], 0, 1028, Op::Sum).unwrap();
             window.accumulate(&[0.5_f64], 0, 2048, Op::Sum).unwrap();
-            // The stripe is not revoked before all members are biased to it.
+            // First, members change the numbers without the stripe's lock.
             if round >= ROUNDS / 4 && round % 8 == i64::from(world.rank()) {
                 window.accumulate(&[2_i64; LONG], 0, 8, Op::Sum).unwrap();
                 long += 1;

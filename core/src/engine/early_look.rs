@@ -33,7 +33,8 @@ pub(super) struct EarlyLook {
     left: u8,
     /// The value of `left` after a wait that did not.
     needed: u8,
-    /// Number of receives of a window that are posted without a look before the next one looks.
+    /// Number of receives of a window that are posted without a look before the next one looks. 0
+    /// unless `is_open`.
     rest: u8,
     /// Whether the last receive was posted without a look, and no wait has looked since.
     is_open: bool,
@@ -71,12 +72,11 @@ impl EarlyLook {
     pub(super) fn starts(&mut self, length: usize, last: &mut u16) -> bool {
         let looks = self.looks(length, *last);
         if *last == self.batch {
-            // In a window of receives a vain look costs little.
+            // A look in vain within a window says nothing of receives that come alone.
             self.needed = EARLY_MIN;
             self.left = EARLY_MIN.min(self.left);
             if self.rest > 0 {
                 self.rest -= 1;
-                self.is_open = true;
                 return false;
             }
         }

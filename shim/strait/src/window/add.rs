@@ -2,7 +2,6 @@
 
 use strait_core::reduce::Op;
 use strait_core::rma::StripeBias;
-use strait_core::sync::{Step, reached};
 
 use super::Window;
 use super::accumulate::check_alignment;
@@ -14,9 +13,8 @@ impl Window<'_> {
     /// is all that this takes, or that under the stripe's lock, which is free. Returns the previous
     /// number, or `None` without having done anything: [`Window::fetch_and_op`] serves every call.
     ///
-    /// Most accumulates of programs are such additions, often few at a time. The other ways
-    /// lie in many lines of code, of which the first operation after a long wait finds few in the
-    /// cache.
+    /// Most accumulates of programs are such additions, often few at a time. The code of the other
+    /// ways takes many cache lines, of which few are left when a rank has waited for long.
     #[inline(always)]
     pub(crate) fn add_at_once<T: Number>(
         &self,
@@ -25,19 +23,14 @@ impl Window<'_> {
         displacement: usize,
     ) -> Option<T> {
         let part = self.parts.get(target as usize).filter(|part| !part.awaited.get())?;
-        let offset = displacement.checked_mul(part.unit)?;
-        if offset.checked_add(size_of::<T>())? > part.length
-            || check_alignment::<T>(part, offset).is_err()
-        {
-            return None;
-        }
+        let offset = part.offset_of(displacement, size_of::<T>())?;
+        check_alignment::<T>(part, offset).ok()?;
         let place = self.place::<T>(part, offset)?;
         if is_biased(part, offset) {
             return place.fetch_and_op(Op::Sum, operand);
         }
         let block = part.block.as_ref().filter(|block| takes_lock(part, block, offset))?;
         let _guard = self.try_lock_stripe(block, offset)?;
-        reached(Step::AccumulateLocked);
         if block.bias().is_known_settled(StripeBias::stripe(offset)) {
             return place.add_alone(operand);
         }

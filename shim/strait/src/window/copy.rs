@@ -27,12 +27,10 @@ impl Window<'_> {
         if part.awaited.get() {
             self.await_access(target)?;
         }
-        let offset = displacement.checked_mul(part.unit);
-        let end = offset.and_then(|offset| offset.checked_add(extent));
-        match (offset, end) {
-            (Some(offset), Some(end)) if end <= part.length => Ok((part, offset)),
-            _ if part.is_dynamic => self.locate_attached(part, target, displacement, extent),
-            _ => Err(out_of_bounds(part, target, displacement, extent)),
+        match part.offset_of(displacement, extent) {
+            Some(offset) => Ok((part, offset)),
+            None if part.is_dynamic => self.locate_attached(part, target, displacement, extent),
+            None => Err(out_of_bounds(part, target, displacement, extent)),
         }
     }
 

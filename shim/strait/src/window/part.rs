@@ -84,6 +84,13 @@ impl WindowPart {
     pub(super) const fn goes_by_messages(&self) -> bool {
         matches!(self.reach.get(), PartAccess::Messages { .. })
     }
+
+    /// Returns the byte offset of an operation that covers `extent` bytes, if they lie in the part.
+    #[inline(always)]
+    pub(super) fn offset_of(&self, displacement: usize, extent: usize) -> Option<usize> {
+        let offset = displacement.checked_mul(self.unit)?;
+        (offset.checked_add(extent)? <= self.length).then_some(offset)
+    }
 }
 
 /// Addresses of a member's memory for the device.

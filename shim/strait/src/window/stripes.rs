@@ -142,12 +142,10 @@ impl Window<'_> {
         block: &'a WindowBlock,
         offset: usize,
     ) -> Result<Guard<'a>, Error> {
-        let guard = match self.try_lock_stripe(block, offset) {
-            Some(guard) => guard,
-            None => self.await_stripe(block, offset)?,
-        };
-        reached(Step::AccumulateLocked);
-        Ok(guard)
+        match self.try_lock_stripe(block, offset) {
+            Some(guard) => Ok(guard),
+            None => self.await_stripe(block, offset),
+        }
     }
 
     /// Takes the lock of the stripe of the byte at `offset`, if it is free.
@@ -157,7 +155,9 @@ impl Window<'_> {
         block: &'a WindowBlock,
         offset: usize,
     ) -> Option<Guard<'a>> {
-        lock::try_acquire(block.stripe(offset), self.world.rank())
+        let guard = lock::try_acquire(block.stripe(offset), self.world.rank())?;
+        reached(Step::AccumulateLocked);
+        Some(guard)
     }
 
     #[inline(never)]
@@ -171,7 +171,9 @@ impl Window<'_> {
             record.renew_alone(Wait::on(Call::Accumulate, rank));
             Ok(liveness::has_ended(&segment.rank_block(rank).liveness))
         };
-        Ok(lock::acquire(block.stripe(offset), self.world.rank(), has_ended)?)
+        let guard = lock::acquire(block.stripe(offset), self.world.rank(), has_ended)?;
+        reached(Step::AccumulateLocked);
+        Ok(guard)
     }
 
     /// Lets other members use plain arithmetic on the stripes that they have revoked, although this
