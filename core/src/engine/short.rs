@@ -77,6 +77,7 @@ impl<M: Memory + Clone> Engine<M> {
         // It fetches the lines all at once, as the general way does not.
         let sent = self.send_straight(destination, key, payload);
         if sent != SentShort::No {
+            self.peers[destination as usize].paths.foresee_send(payload.len());
             return sent;
         }
         let peer = &mut self.peers[destination as usize];

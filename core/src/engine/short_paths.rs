@@ -24,6 +24,9 @@ use crate::wire::{Corrupt, Key, KindLength, MORE_PER_LINE, PacketKind, SHORT_MAX
 /// near cores, 340 and 245 ns between far ones. From 256 bytes on there is no difference.
 const RING_FIRST: RangeInclusive<usize> = SHORT_MAX + 1..=SHORT_MAX + 2 * MORE_PER_LINE;
 
+/// Number of messages without an answer after which the lines of the next one are fetched.
+const WINDOW: u8 = 2;
+
 /// This rank's ends of the short paths to and from a peer.
 #[derive(Debug)]
 pub(super) struct ShortPaths {
@@ -35,6 +38,10 @@ pub(super) struct ShortPaths {
     next_out: Sequence,
     /// Number of the next packet from the peer.
     next_in: Sequence,
+    /// The value of `next_in` at the last look of [`ShortPaths::foresee_send`].
+    in_at_send: Sequence,
+    /// Number of looks of [`ShortPaths::foresee_send`] since `next_in` changed, up to [`WINDOW`].
+    sent_in_row: u8,
     /// This rank's end of the fastbox from the peer. Until the peer announces its own, an empty
     /// one.
     fastbox_in: FastboxReceiver,
@@ -71,6 +78,8 @@ impl ShortPaths {
             fastbox_out: FastboxSender::new(segment.fastbox(rank, peer)),
             next_out: Sequence::first(rank, peer),
             next_in: Sequence::first(peer, rank),
+            in_at_send: Sequence::first(peer, rank),
+            sent_in_row: 0,
             fastbox_in: FastboxReceiver::new(segment.empty_fastbox()),
             fastbox: FastboxState::Unopened,
             credit: CreditSeen::new(),
@@ -233,6 +242,20 @@ impl ShortPaths {
             return self.baton.send_straight(self.next_out, key, payload);
         }
         self.fastbox_out.send_straight(self.next_out, key, payload)
+    }
+
+    /// Fetches the lines of the next message to the peer, if a window of messages of `length` bytes
+    /// is under way: the last [`WINDOW`] were sent while nothing came from the peer. Otherwise the
+    /// peer may look at those lines before they are written, and take them back.
+    #[inline(always)]
+    pub(super) fn foresee_send(&mut self, length: usize) {
+        if core::mem::replace(&mut self.in_at_send, self.next_in) != self.next_in {
+            self.sent_in_row = 0;
+        } else if self.sent_in_row < WINDOW {
+            self.sent_in_row += 1;
+        } else if length > *RING_FIRST.end() {
+            self.fastbox_out.prefetch(length);
+        }
     }
 
     /// Returns whether the fastbox has room for a message of `length` bytes, or what else a sender

@@ -15,7 +15,7 @@ use core::ptr::NonNull;
 
 use super::line::{Line, LineMessage, lines_for, write_message, write_short, write_straight};
 use crate::sync::Ordering::{Acquire, Release};
-use crate::sync::{AtomicU64, CacheLine, Step, order, prefetch, reached};
+use crate::sync::{AtomicU64, CacheLine, Step, order, prefetch, prefetch_to_write, reached};
 use crate::wire::{Corrupt, HeaderWord, Key, KindLength, PacketKind, Sequence};
 
 /// The address of a fastbox.
@@ -163,6 +163,18 @@ impl FastboxSender {
         // SAFETY: the result is at most `stop`, which is at most one past the ring's last line.
         self.next = unsafe { self.next.add(lines as usize) };
         true
+    }
+
+    /// Fetches the lines of a next message of `length` bytes, to write them, if they are known to
+    /// be free.
+    #[inline(always)]
+    pub fn prefetch(&self, length: usize) {
+        let lines = lines_for(length);
+        if lines_between(self.next, self.stop) >= u64::from(lines) {
+            (0..lines).for_each(|line| {
+                prefetch_to_write(self.next.as_ptr().wrapping_add(line as usize));
+            });
+        }
     }
 
     /// Sends a message of up to [`crate::wire::FASTBOX_LENGTH_MAX`] bytes, which `fill` writes
