@@ -166,7 +166,7 @@ fn finish(request: HandleArg<'_>) -> Option<CStatus> {
 /// Ends the request at `place` as [`finish`] does, and returns its result to C. Returns false if
 /// the request goes on.
 #[inline(always)]
-fn finish_at(place: HandlePlaceArg<'_>, status: OutArg<'_, CStatus>) -> bool {
+pub(crate) fn finish_at(place: HandlePlaceArg<'_>, status: OutArg<'_, CStatus>) -> bool {
     let Some(ended) = place.stored().and_then(finish) else { return false };
     place.clear();
     status.write_if_wanted(ended);
@@ -249,8 +249,9 @@ pub(crate) fn wait_at(place: HandlePlaceArg<'_>, status: OutArg<'_, CStatus>) ->
     if finish_at(place, status) { Ok(()) } else { wait_longer(place, status) }
 }
 
+/// Waits for the request stored at `place`, which [`finish_at`] has not ended.
 #[inline(never)]
-fn wait_longer(place: HandlePlaceArg<'_>, status: OutArg<'_, CStatus>) -> Called {
+pub(crate) fn wait_longer(place: HandlePlaceArg<'_>, status: OutArg<'_, CStatus>) -> Called {
     let stored = place.stored().ok_or_else(no_place)?;
     if let Some(instance) = stored.world_if_any()
         && let Some(ticket) = instance.ticket_of(stored.handle())

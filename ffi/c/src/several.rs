@@ -12,7 +12,7 @@ use crate::entry::enter;
 use crate::failure::Called;
 use crate::handle::{Handle, HandleKind};
 use crate::instance::Instance;
-use crate::requests::{CStatus, wait_at};
+use crate::requests::{CStatus, finish_at, wait_at, wait_longer};
 
 /// The index or count that C gets when all requests are null: `SIZE_MAX`.
 const NONE: usize = usize::MAX;
@@ -146,6 +146,18 @@ impl<'call> RequestList<'call> {
         served.map(|()| found)
     }
 
+    /// Waits for each request. Returns the first failure.
+    fn wait_without_answers(self) -> Called {
+        let mut result = Ok(());
+        for request in self.requests {
+            let place = HandlePlaceArg::at(request);
+            if !request.get().is_null() && !finish_at(place, OutArg::NULL) {
+                result = result.and(wait_longer(place, OutArg::NULL));
+            }
+        }
+        result
+    }
+
     /// Waits for each request, and writes its result. Returns the first failure.
     fn wait_for_all(self, answers: Answers<'call>) -> Called {
         let mut result = Ok(());
@@ -188,7 +200,11 @@ extern "C" fn strait_wait_all<'call>(
 ) -> c_int {
     enter("strait_wait_all", HandleArg::NULL, || {
         let list = RequestList::new(count, requests)?;
-        list.wait_for_all(Answers::new(count, statuses, codes)?)
+        match Answers::new(count, statuses, codes)? {
+            // Nothing of a request that is over is kept then.
+            Answers { statuses: None, codes: None } => list.wait_without_answers(),
+            answers => list.wait_for_all(answers),
+        }
     })
 }
 
