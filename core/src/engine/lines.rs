@@ -382,6 +382,13 @@ impl<M: Memory + Clone> Engine<M> {
         !self.outbox.is_empty() || !self.transfers.is_empty() || self.has_queued()
     }
 
+    /// Returns whether more than one receive is posted.
+    #[inline(always)]
+    #[must_use]
+    pub const fn awaits_several(&self) -> bool {
+        self.posted.len() > 1
+    }
+
     /// Returns whether a message waits that no receive has taken.
     #[inline(always)]
     #[must_use]

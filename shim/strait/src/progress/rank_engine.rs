@@ -91,6 +91,7 @@ impl RankEngine {
         fn keep_status(status: Status, owner: Owner) -> Option<Ticket>;
         fn has_work_outside_lines() -> bool;
         fn has_unexpected() -> bool;
+        fn awaits_several() -> bool;
         fn others_have_lines(source: Rank) -> bool;
         fn serve_context(source: Rank, context: u32) -> Result<bool, ProgressError>;
         fn is_told_to_keep(destination: Rank) -> bool;

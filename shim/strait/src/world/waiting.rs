@@ -307,6 +307,10 @@ impl World {
             return None;
         }
         for poll in 0..self.spin.polls() {
+            if engine.awaits_several() {
+                // The caller has looked in vain. After a rest the next look finds more messages.
+                spin_hint();
+            }
             // Each look at a line without a message takes it from the peer that is to write it.
             let is_due = (poll % POLLS_PER_QUEUE != 0 && look_suffices())
                 || engine.serve_lines()
