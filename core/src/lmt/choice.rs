@@ -48,6 +48,10 @@ const FIRST_TRIAL_ELSEWHERE: u32 = 100;
 /// place shows in the times of lines, and a wrong place raises a doubt.
 const SPACING_ELSEWHERE: u32 = SPACING_MOST;
 
+/// Cost, in nanoseconds per mebibyte, below which a ring is not compared with one copy. The kernel
+/// has not been seen to copy for less than 50,000, by both sides at once.
+const BEYOND_ONE_COPY: u32 = 40_000;
+
 /// The order in which a doubt tries the candidates. One copy comes first: it suffers least from
 /// both causes.
 const DOUBT_ORDER: [usize; CANDIDATES.len()] = [ONE_COPY, NEAR, FAR];
@@ -218,9 +222,10 @@ impl SizeClass {
     /// Returns the candidate of the next run. `place` is that of the place of the cores.
     fn next(&mut self, place: usize) -> usize {
         let best = self.best(place);
+        let is_fast = self.rates[best].is_known() && self.rates[best].cost() < BEYOND_ONE_COPY;
         let mut next = best;
         for (number, rate) in self.rates.iter_mut().enumerate() {
-            if number == best {
+            if number == best || (number == ONE_COPY && is_fast) {
                 continue;
             }
             if rate.known == 0 && rate.spacing == 0 {
