@@ -158,6 +158,7 @@ static void no_request(strait_request request)
     if (request != NULL) {
         FAILS(STRAIT_ERR_HANDLE, strait_wait_all(1, &place, &status, &flag));
         CHECK(flag == STRAIT_ERR_HANDLE);
+        FAILS(STRAIT_ERR_HANDLE, strait_wait_all(1, &place, NULL, NULL));
         FAILS(STRAIT_ERR_HANDLE, strait_wait_any(1, &place, &index, &status));
         FAILS(STRAIT_ERR_HANDLE, strait_test_all(1, &place, &flag, &status, &code));
         FAILS(STRAIT_ERR_HANDLE, strait_test_any(1, &place, &flag, &index, &status));

@@ -90,6 +90,18 @@ static void messages(void)
     OK(strait_wait_all(3, requests, NULL, codes));
     CHECK(codes[0] == STRAIT_OK && codes[1] == STRAIT_OK && codes[2] == STRAIT_OK);
 
+    /* The same without results: all end, and the first failure is returned. */
+    OK(strait_irecv(world, 0, word, sizeof word, peer, 6, &requests[0]));
+    OK(strait_irecv(world, 0, head, 1, peer, 7, &requests[1]));
+    OK(strait_irecv(world, 0, tail, 1, peer, 7, &requests[2]));
+    OK(strait_cancel(requests[0], NULL));
+    OK(strait_send(world, 0, "y", 1, peer, 7));
+    OK(strait_send(world, 0, "zz", 2, peer, 7));
+    FAILS(STRAIT_ERR_CANCELLED, strait_wait_all(3, requests, NULL, NULL));
+    CHECK(requests[0] == NULL && requests[1] == NULL && requests[2] == NULL && head[0] == 'y');
+    OK(strait_wait_all(3, requests, NULL, NULL));
+    OK(strait_wait_all(0, NULL, NULL, NULL));
+
     /* The first request to complete. */
     OK(strait_irecv(world, 0, head, 1, peer, 8, &requests[0]));
     OK(strait_irecv(world, 0, tail, 1, peer, 9, &requests[1]));
