@@ -7,9 +7,9 @@
 
 use super::Tuning;
 
-/// Longest receive, in bytes, that may be posted without a look. Where messages of 1 KiB cross, each
-/// takes 131 ns near without the look and 162 with it (Zen 5); 562 and 638 far. From 16 KiB on, there
-/// is no difference.
+/// Longest receive, in bytes, that may be posted without a look. Where messages of 1 KiB cross,
+/// each takes 131 ns near without the look and 162 with it (Zen 5); 562 and 638 far. From 16 KiB
+/// on, there is no difference.
 const LONGEST: u16 = 8192;
 
 /// Number of waits in a row that must find their message at their first look before receives look

@@ -45,6 +45,7 @@ mod in_process;
 mod job;
 mod leaving;
 mod line_room;
+mod line_waits;
 pub(crate) mod meeting;
 mod method;
 mod network;

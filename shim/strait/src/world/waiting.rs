@@ -2,11 +2,10 @@
 
 use core::fmt;
 
-use strait_core::engine::{Bypass, Fault, Outcome, Owner, RequestId, Status, Ticket};
+use strait_core::engine::{Fault, Outcome, Owner, RequestId, Status};
 use strait_core::layout::{Call, EventKind, Life, Liveness, ShortName, UnexpectedSummary, Wait};
-use strait_core::sync::{finish_look, spin_hint};
 use strait_core::wire::Key;
-use strait_platform::backoff::{Backoff, CallTimer, Next, POLLS_PER_PROGRESS, POLLS_PER_QUEUE};
+use strait_platform::backoff::{Backoff, CallTimer, Next};
 use strait_platform::record::{RecordPlace, WaitRecorder};
 
 use super::World;
@@ -279,84 +278,6 @@ impl World {
             backoff.reset();
         }
         Ok(found)
-    }
-
-    /// Returns whether a message that comes next lies in lines, and nothing but lines has to be
-    /// looked at.
-    #[inline(always)]
-    pub(crate) fn has_only_lines(&self) -> bool {
-        let engine = &self.engine;
-        !(engine.has_thread()
-            || engine.is_transferring()
-            || self.needs_rounds()
-            || engine.has_work_outside_lines())
-    }
-
-    /// Takes messages from lines until `look` returns a value. That is shorter than a round of
-    /// progress, so the wait sees an arrival sooner. Gives up after a while, and when anything
-    /// else has to be done. While `look_suffices`, `look` itself takes the message that is awaited,
-    /// and the others are taken now and then.
-    #[inline]
-    pub(crate) fn serve_lines_until<T>(
-        &self,
-        look_suffices: impl Fn() -> bool,
-        look: impl Fn() -> Option<T>,
-    ) -> Option<T> {
-        let engine = &self.engine;
-        if engine.has_thread() || engine.is_transferring() || self.needs_rounds() {
-            return None;
-        }
-        for poll in 0..self.spin.polls() {
-            if engine.awaits_several() {
-                // The caller has looked in vain. After a rest the next look finds more messages.
-                spin_hint();
-            }
-            // Each look at a line without a message takes it from the peer that is to write it.
-            let is_due = (poll % POLLS_PER_QUEUE != 0 && look_suffices())
-                || engine.serve_lines()
-                || (poll == 0 && !look_suffices());
-            if is_due && let Some(found) = look() {
-                return Some(found);
-            }
-            if poll % POLLS_PER_QUEUE != 0 {
-                finish_look();
-            } else if engine.has_queued() {
-                return None;
-            } else if poll % POLLS_PER_PROGRESS != 0 {
-                finish_look();
-            } else if engine.has_work_outside_lines() {
-                return None;
-            } else {
-                spin_hint();
-            }
-        }
-        None
-    }
-
-    /// Ends a request and returns its status, if it is over without a failure or its message lies
-    /// in the next line. Does nothing else.
-    #[inline(always)]
-    pub(crate) fn take_status(&self, ticket: Ticket) -> Option<Status> {
-        let engine = &self.engine;
-        engine.take_first(ticket).or_else(|| engine.take_status(ticket))
-    }
-
-    /// Takes messages from lines until the request is over. Gives up after a while, and when
-    /// anything else has to be done.
-    pub(crate) fn wait_in_lines(&self, ticket: Ticket) -> Option<Status> {
-        let engine = &self.engine;
-        self.serve_lines_until(|| engine.is_first(ticket), || self.take_status(ticket))
-    }
-
-    /// Waits for an operation by [`World::serve_lines_until`], and ends it if it is over without a
-    /// failure. Returns its status then.
-    pub(crate) fn wait_for_lines(&self, id: RequestId) -> Option<Status> {
-        let ticket = self.engine.ticket(id);
-        match self.engine.take_first_short(ticket) {
-            Bypass::Received(status) => Some(status),
-            Bypass::Nothing => self.wait_in_lines(ticket),
-            Bypass::Closed => self.take_status(ticket).or_else(|| self.wait_in_lines(ticket)),
-        }
     }
 
     /// Waits for an operation, and ends its claim on its buffer in any case.

@@ -1,0 +1,87 @@
+//! Waits for requests by looks at lines alone, which are shorter than rounds of progress.
+
+use strait_core::engine::{Bypass, RequestId, Status, Ticket};
+use strait_core::sync::{finish_look, spin_hint};
+use strait_platform::backoff::{POLLS_PER_PROGRESS, POLLS_PER_QUEUE};
+
+use super::World;
+
+impl World {
+    /// Returns whether a message that comes next lies in lines, and nothing but lines has to be
+    /// looked at.
+    #[inline(always)]
+    pub(crate) fn has_only_lines(&self) -> bool {
+        let engine = &self.engine;
+        !(engine.has_thread()
+            || engine.is_transferring()
+            || self.needs_rounds()
+            || engine.has_work_outside_lines())
+    }
+
+    /// Takes messages from lines until `look` returns a value, which has just returned none. That
+    /// is shorter than a round of progress, so the wait sees an arrival sooner. Gives up after a
+    /// while, and when anything else has to be done. While `look_suffices`, `look` itself takes the
+    /// message that is awaited, and the others are taken now and then.
+    #[inline]
+    fn serve_lines_until<T>(
+        &self,
+        look_suffices: impl Fn() -> bool,
+        look: impl Fn() -> Option<T>,
+    ) -> Option<T> {
+        let engine = &self.engine;
+        if engine.has_thread() || engine.is_transferring() || self.needs_rounds() {
+            return None;
+        }
+        for poll in 0..self.spin.polls() {
+            // In a window of receives, a look after a rest finds more of the messages.
+            if engine.awaits_several() {
+                spin_hint();
+            }
+            // Each look at a line without a message takes it from the peer that is to write it.
+            let is_due = (poll % POLLS_PER_QUEUE != 0 && look_suffices())
+                || engine.serve_lines()
+                || (poll == 0 && !look_suffices());
+            if is_due && let Some(found) = look() {
+                return Some(found);
+            }
+            if poll % POLLS_PER_QUEUE != 0 {
+                finish_look();
+            } else if engine.has_queued() {
+                return None;
+            } else if poll % POLLS_PER_PROGRESS != 0 {
+                finish_look();
+            } else if engine.has_work_outside_lines() {
+                return None;
+            } else {
+                spin_hint();
+            }
+        }
+        None
+    }
+
+    /// Ends a request and returns its status, if it is over without a failure or its message lies
+    /// in the next line. Does nothing else.
+    #[inline(always)]
+    pub(crate) fn take_status(&self, ticket: Ticket) -> Option<Status> {
+        let engine = &self.engine;
+        engine.take_first(ticket).or_else(|| engine.take_status(ticket))
+    }
+
+    /// Takes messages from lines until the request is over. Gives up after a while, and when
+    /// anything else has to be done.
+    pub(crate) fn wait_in_lines(&self, ticket: Ticket) -> Option<Status> {
+        let engine = &self.engine;
+        self.serve_lines_until(|| engine.is_first(ticket), || self.take_status(ticket))
+    }
+
+    /// Waits for an operation by [`World::serve_lines_until`], and ends it if it is over without a
+    /// failure. Returns its status then.
+    pub(crate) fn wait_for_lines(&self, id: RequestId) -> Option<Status> {
+        let ticket = self.engine.ticket(id);
+        match self.engine.take_first_short(ticket) {
+            Bypass::Received(status) => Some(status),
+            Bypass::Nothing => self.wait_in_lines(ticket),
+            Bypass::Closed => self.take_status(ticket).or_else(|| self.wait_in_lines(ticket)),
+        }
+    }
+}
