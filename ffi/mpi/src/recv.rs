@@ -18,7 +18,7 @@ use crate::front::shared::Shared;
 /// Receives a message that is in the next line of its source, in a communicator with the world's
 /// ranks. Returns false if it received nothing.
 #[inline(always)]
-unsafe fn recv_short(
+pub(crate) unsafe fn recv_short(
     front: &Front,
     (base, count, datatype): (Pointer, i64, Handle),
     target: Target,
@@ -51,10 +51,24 @@ unsafe fn recv_short(
     true
 }
 
+/// Returns whether [`recv_soon`] may receive.
+#[inline(always)]
+pub(crate) fn may_recv_soon(
+    front: &Front,
+    (base, count, datatype): (Pointer, i64, Handle),
+    target: Target,
+) -> bool {
+    let mut held = None;
+    let comm = front.comms.find_in(target.comm, &mut held);
+    comm.is_some_and(|comm| source(comm, target.peer).is_some())
+        && wanted_tag(target.tag).is_some()
+        && whole(&front.types, base, count, datatype).is_some()
+}
+
 /// Receives a message of any length in any communicator of ours, if it has arrived or soon comes,
 /// and needs no other step. Returns false if it received nothing.
 #[inline(always)]
-unsafe fn recv_soon(
+pub(crate) unsafe fn recv_soon(
     front: &Front,
     (base, count, datatype): (Pointer, i64, Handle),
     target: Target,
@@ -86,7 +100,7 @@ unsafe fn recv_soon(
 /// Receives a message and waits until it has arrived. `host` is the host's function with the same
 /// arguments.
 #[inline(never)]
-unsafe fn recv(
+pub(crate) unsafe fn recv(
     elements: Elements,
     target: Target,
     status: Pointer,

@@ -91,6 +91,32 @@ unsafe fn send_at_once(
     sent != SentShort::No
 }
 
+/// Longest message, in bytes, that is sent before the receive of the same call is posted. With both
+/// posted first, messages of 64 KiB both ways take a fifth less time.
+const SENT_FIRST_MAX: usize = 32 << 10;
+
+/// Sends a message before a receive of the same call, if that needs no wait. Returns false if it
+/// sent nothing. A message to oneself waits for the receive, into which it is copied.
+#[inline(always)]
+pub(crate) unsafe fn send_first(
+    front: &Front,
+    message: (Pointer, i64, Handle),
+    target: Target,
+) -> bool {
+    // SAFETY: the program guarantees the contract of the function in the standard.
+    unsafe {
+        if send_short(front, message, target) {
+            return true;
+        }
+        let mut held = None;
+        let Some(comm) = front.comms.find_in(target.comm, &mut held) else { return false };
+        let (base, count, datatype) = message;
+        whole(&front.types, base, count, datatype).is_some_and(|part| part.length <= SENT_FIRST_MAX)
+            && comm.in_world(target.peer) != Some(front.world.rank())
+            && send_at_once(front, message, target, false)
+    }
+}
+
 /// Sends a message and waits until its buffer may be used again. `host` is the host's function with
 /// the same arguments.
 #[inline(never)]

@@ -7,7 +7,7 @@ use super::host::{self, HandlePtr, MpiCount, Pointer};
 use super::operation::{Finished, MessageArgs, NotStarted, SendForm, StartedOperation};
 use super::pack::Elements;
 use super::requests::{FROM_NONE, RequestEntry, RequestTable};
-use super::send::not_started;
+use super::send::{self, Target, not_started};
 use super::state::{self, Entered};
 use super::{complete, errors, names, recv};
 use crate::abi::{self, Handle};
@@ -55,6 +55,7 @@ unsafe fn start(
 }
 
 /// Sends and receives, and waits for both.
+#[inline(never)]
 unsafe fn both(
     send: MessageArgs,
     recv: MessageArgs,
@@ -135,12 +136,64 @@ unsafe fn start_both(
 /// Defines the functions, with both kinds of counts.
 macro_rules! sendrecvs {
     ($($name:ident, $inner:ident, $replace:ident, $ireplace:ident
-        = $host:ident, $ihost:ident, $rhost:ident, $irhost:ident: $count:ty;)*) => {$(
-        sendrecvs!(@two $name, $host, $count, both, status, Pointer);
+        = $host:ident, $ihost:ident, $rhost:ident, $irhost:ident, $recv:ident, $irecv:ident:
+        $count:ty;)*) => {$(
+        sendrecvs!(@soon $name, $host, $recv, $irecv, $count);
         sendrecvs!(@two $inner, $ihost, $count, start_both, request, HandlePtr);
         sendrecvs!(@replace $replace, $rhost, $count, both, status, Pointer);
         sendrecvs!(@replace $ireplace, $irhost, $count, start_both, request, HandlePtr);
     )*};
+    (@soon $name:ident, $host:ident, $recv:ident, $irecv:ident, $count:ty) => {
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name(
+            data: Pointer,
+            count: $count,
+            datatype: Handle,
+            dest: c_int,
+            tag: c_int,
+            buffer: Pointer,
+            room: $count,
+            buffer_type: Handle,
+            from: c_int,
+            recv_tag: c_int,
+            comm: Handle,
+            status: Pointer,
+        ) -> c_int {
+            let message = (data, count.into(), datatype);
+            let into = (buffer, room.into(), buffer_type);
+            let source = Target { peer: from, tag: recv_tag, comm };
+            // SAFETY: the program guarantees the contract of the function in the standard.
+            unsafe {
+                if let Some(front) = state::unlocked()
+                    && recv::may_recv_soon(front, into, source)
+                    && send::send_first(front, message, Target { peer: dest, tag, comm })
+                {
+                    if recv::recv_short(front, into, source, status)
+                        || recv::recv_soon(front, into, source, status)
+                    {
+                        return 0;
+                    }
+                    let elements = Elements::new(buffer, room.into(), buffer_type);
+                    let host =
+                        || host::$recv(buffer, room, buffer_type, from, recv_tag, comm, status);
+                    let start = |request| {
+                        host::$irecv(buffer, room, buffer_type, from, recv_tag, comm, request)
+                    };
+                    return recv::recv(elements, source, status, host, start);
+                }
+                let elements = Elements::new(data, count.into(), datatype);
+                let send = MessageArgs { elements, peer: dest, tag };
+                let elements = Elements::new(buffer, room.into(), buffer_type);
+                let recv = MessageArgs { elements, peer: from, tag: recv_tag };
+                both(send, recv, SendForm::Standard, comm, status, || {
+                    host::$host(
+                        data, count, datatype, dest, tag, buffer, room, buffer_type, from,
+                        recv_tag, comm, status,
+                    )
+                })
+            }
+        }
+    };
     (@two $name:ident, $host:ident, $count:ty, $how:ident, $last:ident, $last_type:ty) => {
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name(
@@ -202,7 +255,8 @@ macro_rules! sendrecvs {
 
 sendrecvs! {
     MPI_Sendrecv, MPI_Isendrecv, MPI_Sendrecv_replace, MPI_Isendrecv_replace
-        = Sendrecv, Isendrecv, Sendrecv_replace, Isendrecv_replace: c_int;
+        = Sendrecv, Isendrecv, Sendrecv_replace, Isendrecv_replace, Recv, Irecv: c_int;
     MPI_Sendrecv_c, MPI_Isendrecv_c, MPI_Sendrecv_replace_c, MPI_Isendrecv_replace_c
-        = Sendrecv_c, Isendrecv_c, Sendrecv_replace_c, Isendrecv_replace_c: MpiCount;
+        = Sendrecv_c, Isendrecv_c, Sendrecv_replace_c, Isendrecv_replace_c, Recv_c, Irecv_c:
+        MpiCount;
 }

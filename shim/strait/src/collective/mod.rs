@@ -165,7 +165,7 @@ impl<'world> Endpoint<'world> {
         op: impl Reduction<T>,
     ) -> Result<(), Error> {
         let op = TypedOperator::new(op)?;
-        reductions::allreduce(self.team(), self.meeting(), bytes_mut(data), &op)
+        reductions::allreduce(self.team(), self.meeting(), None, bytes_mut(data), &op)
     }
 
     /// Returns the group of all ranks of the job, in the order of their numbers. It has the

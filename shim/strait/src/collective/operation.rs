@@ -78,6 +78,14 @@ impl<T: Copy, F: Fn(T, T) -> T> Reduction<T> for F {
     }
 }
 
+/// Longest piece of a vector, in bytes, that is combined through a copy. Piece and copy stay in the
+/// nearest cache. It is also the longest element of an [`Operator`] that gets such pieces.
+pub(super) const PIECE: usize = 4096;
+
+/// Memory for a piece.
+#[repr(C, align(64))]
+struct Piece([u8; PIECE]);
+
 /// An operation on vectors of bytes.
 ///
 /// The vectors have whole elements. They begin at 64-byte boundaries, or at an element of a vector
@@ -94,6 +102,32 @@ pub trait Operator {
 
     /// Sets `mine = theirs op mine`. `theirs` has any content afterwards.
     fn with_lower(&self, mine: &mut [u8], theirs: &mut [u8]);
+
+    /// Sets `mine = mine op higher`. An element has at most 4 KiB.
+    fn with_higher_kept(&self, mine: &mut [u8], higher: &[u8]) {
+        in_pieces(self.element(), mine, higher, |mine, copy| self.with_higher(mine, copy));
+    }
+
+    /// Sets `mine = lower op mine`. An element has at most 4 KiB.
+    fn with_lower_kept(&self, mine: &mut [u8], lower: &[u8]) {
+        in_pieces(self.element(), mine, lower, |mine, copy| self.with_lower(mine, copy));
+    }
+}
+
+/// Calls `combine` with the pieces of `mine` and copies of those of `other`.
+fn in_pieces(
+    element: usize,
+    mine: &mut [u8],
+    other: &[u8],
+    combine: impl Fn(&mut [u8], &mut [u8]),
+) {
+    let mut copy = Piece([0; PIECE]);
+    let length = PIECE / element * element;
+    for (mine, other) in mine.chunks_mut(length).zip(other.chunks(length)) {
+        let copy = &mut copy.0[..other.len()];
+        copy.copy_from_slice(other);
+        combine(mine, copy);
+    }
 }
 
 /// A [`Reduction`] on elements of type `T` as an [`Operator`] on bytes.
@@ -132,8 +166,22 @@ impl<T: NoUninit + AnyBitPattern, R: Reduction<T>> Operator for TypedOperator<T,
         if self.0.is_exact() {
             return self.with_higher(mine, theirs);
         }
-        self.0.combine(bytemuck::cast_slice_mut(theirs), bytemuck::cast_slice(mine));
-        mine.copy_from_slice(theirs);
+        let length = PIECE.max(size_of::<T>()) / size_of::<T>() * size_of::<T>();
+        for (mine, theirs) in mine.chunks_mut(length).zip(theirs.chunks_mut(length)) {
+            self.0.combine(bytemuck::cast_slice_mut(theirs), bytemuck::cast_slice(mine));
+            mine.copy_from_slice(theirs);
+        }
+    }
+
+    fn with_higher_kept(&self, mine: &mut [u8], higher: &[u8]) {
+        self.0.combine(bytemuck::cast_slice_mut(mine), bytemuck::cast_slice(higher));
+    }
+
+    fn with_lower_kept(&self, mine: &mut [u8], lower: &[u8]) {
+        if self.0.is_exact() {
+            return self.with_higher_kept(mine, lower);
+        }
+        in_pieces(self.element(), mine, lower, |mine, copy| self.with_lower(mine, copy));
     }
 }
 

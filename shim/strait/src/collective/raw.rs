@@ -8,7 +8,7 @@ use strait_core::buffer::Part;
 
 use super::blocks::Blocks;
 use super::raw_group::RawGroup;
-use super::reductions::reduce;
+use super::reductions::{allreduce, reduce};
 use super::{Group, Operator, broadcast, run};
 use crate::{CollectiveError, Error};
 
@@ -160,6 +160,16 @@ impl RawGroup for Group<'_> {
         let (own, result) =
             unsafe { (own.map(|own| bytes(own)), result.map(|all| bytes_mut(all))) };
         let team = self.team();
+        if team.reduces_as_pair(op) {
+            return match (result, own) {
+                (Some(result), own) => {
+                    self.check_vector(own, result)?;
+                    run(team, Some(root), |team| team.reduce_from_other(own, result, op))
+                }
+                (None, Some(own)) => run(team, Some(root), |team| team.send(own, root)),
+                (None, None) => Err(CollectiveError::InPlace { root }.into()),
+            };
+        }
         let Some(data) = result else {
             let own = own.ok_or(CollectiveError::InPlace { root })?;
             let mut scratch = team.scratch(own.len());
@@ -178,8 +188,8 @@ impl RawGroup for Group<'_> {
     ) -> Result<(), Error> {
         // SAFETY: the caller guarantees it (contract of `allreduce_raw`).
         let (own, data) = unsafe { (own.map(|own| bytes(own)), bytes_mut(result)) };
-        self.fill(own, data)?;
-        self.allreduce_bytes(data, op)
+        self.check_vector(own, data)?;
+        allreduce(self.team(), self.meeting(), own, data, op)
     }
 
     unsafe fn reduce_scatter_raw(
@@ -200,6 +210,11 @@ impl RawGroup for Group<'_> {
         };
         let blocks = blocks.check(own.len(), members)?;
         self.check_block(Some(result.len()), blocks)?;
+        if self.team().reduces_as_pair(op) {
+            return run(self.team(), None, |team| {
+                team.reduce_scatter_pair(own, result, blocks, op)
+            });
+        }
         let mut scratch = self.team().scratch(own.len());
         let data = scratch.bytes();
         data.copy_from_slice(own);
@@ -238,11 +253,16 @@ impl RawGroup for Group<'_> {
 impl Group<'_> {
     /// Copies this member's vector to where it is combined.
     fn fill(&self, own: Option<&[u8]>, data: &mut [u8]) -> Result<(), Error> {
+        self.check_vector(own, data)?;
         if let Some(own) = own {
-            self.team().check_length(data.len(), own.len())?;
             data.copy_from_slice(own);
         }
         Ok(())
+    }
+
+    /// Refuses a vector of this member that is longer or shorter than the result.
+    fn check_vector(&self, own: Option<&[u8]>, data: &[u8]) -> Result<(), Error> {
+        own.map_or(Ok(()), |own| Ok(self.team().check_length(data.len(), own.len())?))
     }
 
     /// Refuses a vector of this member that has not the length of its block, where it knows that.

@@ -69,7 +69,7 @@ impl Group<'_> {
 
     /// Reduces vectors of bytes for all members.
     pub(super) fn allreduce_bytes(&self, data: &mut [u8], op: &dyn Operator) -> Result<(), Error> {
-        allreduce(self.team(), self.meeting(), data, op)
+        allreduce(self.team(), self.meeting(), None, data, op)
     }
 
     /// Combines the vectors of all members, and leaves each member an equal part of the result, at
@@ -219,20 +219,24 @@ pub(super) fn reduce(
 }
 
 /// Reduces for all members: by words of the slot of a group of two, through collective buffers, or
-/// by messages.
+/// by messages. The member's vector is `own`, of the same length as `data`, or is in `data`.
 pub(super) fn allreduce(
     team: Team<'_>,
     meeting: Meeting<'_>,
+    own: Option<&[u8]>,
     data: &mut [u8],
     op: &dyn Operator,
 ) -> Result<(), Error> {
     if team.count() != 2 || data.len() > EXCHANGE_MAX {
-        return run(team, None, |team| team.allreduce(meeting, data, op));
+        return run(team, None, |team| team.allreduce(meeting, own, data, op));
+    }
+    if let Some(own) = own {
+        data.copy_from_slice(own);
     }
     let mut theirs = Aligned([0; EXCHANGE_MAX]);
     let theirs = &mut theirs.0[..data.len()];
     let Some(found) = meeting.with(|point| point.exchange(team, data, theirs))? else {
-        return run(team, None, |team| team.allreduce(meeting, data, op));
+        return run(team, None, |team| team.allreduce(meeting, None, data, op));
     };
     if found != data.len() {
         let (rank, expected) = (team.rank(1 - team.place), data.len());

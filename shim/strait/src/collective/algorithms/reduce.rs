@@ -10,7 +10,7 @@ use core::ops::Range;
 use super::choice::{REDUCE_MEMBERS, REDUCE_PIECES};
 use crate::Error;
 use crate::collective::Meeting;
-use crate::collective::operation::Operator;
+use crate::collective::operation::{Operator, PIECE};
 use crate::collective::team::Team;
 
 /// A part of the members.
@@ -65,6 +65,15 @@ impl ReducedShare {
     }
 }
 
+/// Combines `mine` with the vector of a higher or lower place, which has any content afterwards.
+fn combine(op: &dyn Operator, mine: &mut [u8], theirs: &mut [u8], is_higher: bool) {
+    if is_higher {
+        op.with_higher(mine, theirs);
+    } else {
+        op.with_lower(mine, theirs);
+    }
+}
+
 impl Team<'_> {
     /// Reduces to the root. Elsewhere, `data` is undefined afterwards.
     pub(in crate::collective) fn reduce(
@@ -74,6 +83,12 @@ impl Team<'_> {
         op: &dyn Operator,
         root: u32,
     ) -> Result<(), Error> {
+        if self.reduces_as_pair(op) {
+            return match self.place == root {
+                true => self.reduce_from_other(None, data, op),
+                false => self.send(data, root),
+            };
+        }
         if data.len() >= REDUCE_PIECES && self.count() >= REDUCE_MEMBERS {
             return self.reduce_in_pieces(data, op, root);
         }
@@ -88,6 +103,41 @@ impl Team<'_> {
             return Ok(());
         }
         self.reduce_by_messages(data, op, root)
+    }
+
+    /// Returns whether the members are two on one node, which combine from each other's messages and
+    /// their own vectors without copies of these.
+    pub(in crate::collective) fn reduces_as_pair(&self, op: &dyn Operator) -> bool {
+        self.count() == 2 && self.is_on_one_node() && op.element() <= PIECE
+    }
+
+    /// Receives the vector of the other one of two members, and combines it with `own`, or with
+    /// `result` itself.
+    pub(in crate::collective) fn reduce_from_other(
+        &self,
+        own: Option<&[u8]>,
+        result: &mut [u8],
+        op: &dyn Operator,
+    ) -> Result<(), Error> {
+        let other = 1 - self.place;
+        if let Some(own) = own {
+            self.receive(result, other)?;
+            self.combine_kept(op, result, own, other);
+            return Ok(());
+        }
+        let mut theirs = self.scratch(result.len());
+        self.receive(theirs.bytes(), other)?;
+        combine(op, result, theirs.bytes(), other > self.place);
+        Ok(())
+    }
+
+    /// Combines `data`, which has come from the member `from`, with this member's `own`.
+    pub(super) fn combine_kept(&self, op: &dyn Operator, data: &mut [u8], own: &[u8], from: u32) {
+        if from > self.place {
+            op.with_lower_kept(data, own);
+        } else {
+            op.with_higher_kept(data, own);
+        }
     }
 
     /// Reduces to place 0, from where the result goes to the root.
@@ -130,7 +180,7 @@ impl Team<'_> {
 
     /// Reduces in pieces, which the root gathers.
     fn reduce_in_pieces(&self, data: &mut [u8], op: &dyn Operator, root: u32) -> Result<(), Error> {
-        self.reduce_in_part(data, op, ReducedShare::Piece)?;
+        self.reduce_in_part(None, data, op, ReducedShare::Piece)?;
         self.reduce_parts(data, op, ReducedShare::Piece)?;
         let first = ReducedPart::of(0, self.count());
         let piece = |place| ReducedShare::Piece.range(data.len(), op.element(), place, first.size);
@@ -146,40 +196,48 @@ impl Team<'_> {
         Ok(())
     }
 
-    /// Reduces for all members.
+    /// Reduces for all members. The member's vector is `own`, or is in `data`.
     pub(in crate::collective) fn allreduce(
         &self,
         meeting: Meeting<'_>,
+        own: Option<&[u8]>,
         data: &mut [u8],
         op: &dyn Operator,
     ) -> Result<(), Error> {
         let share =
             if data.len() >= REDUCE_PIECES { ReducedShare::Piece } else { ReducedShare::Whole };
+        if share == ReducedShare::Piece && self.is_on_one_node() && op.element() <= PIECE {
+            return self.allreduce_by(own, data, op, share);
+        }
+        if let Some(own) = own {
+            data.copy_from_slice(own);
+        }
         if !self.is_on_one_node() {
             if share == ReducedShare::Whole && op.is_exact() {
                 return self.allreduce_by_nodes(meeting, data, op);
             }
             let mail = self.mail_among_all(meeting, data.len())?;
-            return self.with_mail(mail.as_deref()).allreduce_by(data, op, share);
+            return self.with_mail(mail.as_deref()).allreduce_by(None, data, op, share);
         }
         if self.allreduce_shared(meeting, data, op)? {
             return Ok(());
         }
-        self.allreduce_by(data, op, share)
+        self.allreduce_by(None, data, op, share)
     }
 
     /// Reduces whole vectors for all members, whatever their length.
     pub(super) fn allreduce_whole(&self, data: &mut [u8], op: &dyn Operator) -> Result<(), Error> {
-        self.allreduce_by(data, op, ReducedShare::Whole)
+        self.allreduce_by(None, data, op, ReducedShare::Whole)
     }
 
     fn allreduce_by(
         &self,
+        own: Option<&[u8]>,
         data: &mut [u8],
         op: &dyn Operator,
         share: ReducedShare,
     ) -> Result<(), Error> {
-        self.reduce_in_part(data, op, share)?;
+        self.reduce_in_part(own, data, op, share)?;
         if self.count().is_power_of_two() {
             return self.gather_in_part(data, op, share);
         }
@@ -192,15 +250,20 @@ impl Team<'_> {
         if self.place + first < self.count() { self.send(data, self.place + first) } else { Ok(()) }
     }
 
-    /// Combines the vectors of a part. Each member has its share of the result.
+    /// Combines the vectors of a part. Each member has its share of the result. The member's vector
+    /// is `own`, or is in `data`.
     fn reduce_in_part(
         &self,
+        mut own: Option<&[u8]>,
         data: &mut [u8],
         op: &dyn Operator,
         share: ReducedShare,
     ) -> Result<(), Error> {
         let part = ReducedPart::of(self.place, self.count());
-        let mut scratch = self.scratch(data.len());
+        if let Some(own) = own.filter(|_| part.size == 1) {
+            data.copy_from_slice(own);
+        }
+        let mut scratch = None;
         let mut range = 0..data.len();
         let mut bit = 1;
         while bit < part.size {
@@ -210,13 +273,15 @@ impl Team<'_> {
                 (ReducedShare::Piece, (low, high)) if partner > self.place => (low, high),
                 (ReducedShare::Piece, (low, high)) => (high, low),
             };
-            let theirs = &mut scratch.bytes()[..kept.len()];
-            self.exchange(&data[given], partner, theirs, partner)?;
-            let mine = &mut data[kept.clone()];
-            if partner > self.place {
-                op.with_higher(mine, theirs);
+            if let Some(own) = own.take() {
+                let theirs = &mut data[kept.clone()];
+                self.exchange(&own[given], partner, theirs, partner)?;
+                self.combine_kept(op, theirs, &own[kept.clone()], partner);
             } else {
-                op.with_lower(mine, theirs);
+                let scratch = scratch.get_or_insert_with(|| self.scratch(kept.len()));
+                let theirs = &mut scratch.bytes()[..kept.len()];
+                self.exchange(&data[given], partner, theirs, partner)?;
+                combine(op, &mut data[kept.clone()], theirs, partner > self.place);
             }
             range = kept;
             bit *= 2;

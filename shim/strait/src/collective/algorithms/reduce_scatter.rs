@@ -20,8 +20,22 @@ impl Team<'_> {
         if data.len() >= REDUCE_SCATTER_PAIRWISE || self.count() == 2 {
             return self.reduce_scatter_pairwise(data, blocks, op);
         }
-        self.allreduce(meeting, data, op)?;
+        self.allreduce(meeting, None, data, op)?;
         data.copy_within(blocks.range(self.place), 0);
+        Ok(())
+    }
+
+    /// Does it for [two members](Team::reduces_as_pair), from `own` into `result`.
+    pub(in crate::collective) fn reduce_scatter_pair(
+        &self,
+        own: &[u8],
+        result: &mut [u8],
+        blocks: Blocks<'_>,
+        op: &dyn Operator,
+    ) -> Result<(), Error> {
+        let other = 1 - self.place;
+        self.exchange(&own[blocks.range(other)], other, result, other)?;
+        self.combine_kept(op, result, &own[blocks.range(self.place)], other);
         Ok(())
     }
 
