@@ -1,5 +1,5 @@
-//! Reductions whose vectors lie apart from their results: the results are those of a plain loop, and
-//! the vectors stay as they are.
+//! Reductions of vectors that lie apart from the results: the results are those of a plain loop,
+//! and the vectors stay as they are.
 
 use core::ops::Range;
 use core::ptr::NonNull;

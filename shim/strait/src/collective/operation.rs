@@ -50,6 +50,12 @@ pub trait Reduction<T> {
     fn is_exact(&self) -> bool {
         false
     }
+
+    /// Returns true if the order of two operands does not matter. Only the bits of a result that is
+    /// not a number may differ.
+    fn commutes(&self) -> bool {
+        self.is_exact()
+    }
 }
 
 impl<T: Number> Reduction<T> for Op {
@@ -66,6 +72,10 @@ impl<T: Number> Reduction<T> for Op {
 
     fn is_exact(&self) -> bool {
         const { T::NAME.as_bytes()[0] != b'f' }
+    }
+
+    fn commutes(&self) -> bool {
+        Reduction::<T>::is_exact(self) || matches!(self, Self::Sum | Self::Prod)
     }
 }
 
@@ -178,7 +188,7 @@ impl<T: NoUninit + AnyBitPattern, R: Reduction<T>> Operator for TypedOperator<T,
     }
 
     fn with_lower_kept(&self, mine: &mut [u8], lower: &[u8]) {
-        if self.0.is_exact() {
+        if self.0.commutes() {
             return self.with_higher_kept(mine, lower);
         }
         in_pieces(self.element(), mine, lower, |mine, copy| self.with_lower(mine, copy));

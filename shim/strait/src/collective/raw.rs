@@ -262,7 +262,7 @@ impl Group<'_> {
 
     /// Refuses a vector of this member that is longer or shorter than the result.
     fn check_vector(&self, own: Option<&[u8]>, data: &[u8]) -> Result<(), Error> {
-        own.map_or(Ok(()), |own| Ok(self.team().check_length(data.len(), own.len())?))
+        own.map_or(Ok(()), |own| self.team().check_length(data.len(), own.len()))
     }
 
     /// Refuses a vector of this member that has not the length of its block, where it knows that.

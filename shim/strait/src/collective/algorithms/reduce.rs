@@ -105,8 +105,8 @@ impl Team<'_> {
         self.reduce_by_messages(data, op, root)
     }
 
-    /// Returns whether the members are two on one node, which combine from each other's messages and
-    /// their own vectors without copies of these.
+    /// Returns whether the members are two on one node. They combine each other's messages with
+    /// their own vectors, without copies of these.
     pub(in crate::collective) fn reduces_as_pair(&self, op: &dyn Operator) -> bool {
         self.count() == 2 && self.is_on_one_node() && op.element() <= PIECE
     }
@@ -206,7 +206,8 @@ impl Team<'_> {
     ) -> Result<(), Error> {
         let share =
             if data.len() >= REDUCE_PIECES { ReducedShare::Piece } else { ReducedShare::Whole };
-        if share == ReducedShare::Piece && self.is_on_one_node() && op.element() <= PIECE {
+        let is_apart = share == ReducedShare::Piece || self.count() == 2;
+        if is_apart && self.is_on_one_node() && op.element() <= PIECE {
             return self.allreduce_by(own, data, op, share);
         }
         if let Some(own) = own {
