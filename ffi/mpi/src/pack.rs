@@ -183,6 +183,15 @@ impl PackedCopy {
     ///
     /// The elements can be read.
     unsafe fn pack(&mut self) {
+        if let Some(run) = self.flat.single_run() {
+            let at = self.base.wrapping_add_signed(run.offset as isize);
+            let all = part(at, self.count * self.flat.size);
+            // SAFETY: the caller guarantees that the elements can be read. They have no gaps.
+            self.bytes.extend_from_slice(unsafe {
+                core::slice::from_raw_parts(all.base.as_ptr(), all.length)
+            });
+            return;
+        }
         for (at, length) in self.flat.addresses(self.base, self.count) {
             let run = core::ptr::with_exposed_provenance::<u8>(at);
             // SAFETY: the caller guarantees that the elements can be read.

@@ -133,17 +133,39 @@ unsafe fn start_both(
     0
 }
 
-/// Defines the functions, with both kinds of counts.
+/// Elements without gaps, perhaps: address, number, type.
+type MaybeWhole = (Pointer, i64, Handle);
+
+/// Sends the message if that needs no wait, and then receives, by `host` and `start` where the host
+/// has to. Otherwise calls `longer`, before anything was sent.
+#[inline(always)]
+unsafe fn send_first_and_recv(
+    (message, to): (MaybeWhole, Target),
+    (into, from): (MaybeWhole, Target),
+    status: Pointer,
+    (host, start): (impl Fn() -> c_int, impl Fn(HandlePtr) -> c_int),
+    longer: impl FnOnce() -> c_int,
+) -> c_int {
+    // SAFETY: the program guarantees the contract of the function in the standard.
+    unsafe {
+        let is_sent =
+            |front| recv::may_recv_soon(front, into, from) && send::send_first(front, message, to);
+        let Some(front) = state::unlocked().filter(|front| is_sent(front)) else {
+            return longer();
+        };
+        if recv::recv_short(front, into, from, status) || recv::recv_soon(front, into, from, status)
+        {
+            return 0;
+        }
+        let (base, count, datatype) = into;
+        recv::recv(Elements::new(base, count, datatype), from, status, host, start)
+    }
+}
+
+/// Defines the functions that wait, with one kind of counts.
 macro_rules! sendrecvs {
-    ($($name:ident, $inner:ident, $replace:ident, $ireplace:ident
-        = $host:ident, $ihost:ident, $rhost:ident, $irhost:ident, $recv:ident, $irecv:ident:
-        $count:ty;)*) => {$(
-        sendrecvs!(@soon $name, $host, $recv, $irecv, $count);
-        sendrecvs!(@two $inner, $ihost, $count, start_both, request, HandlePtr);
-        sendrecvs!(@replace $replace, $rhost, $count, both, status, Pointer);
-        sendrecvs!(@replace $ireplace, $irhost, $count, start_both, request, HandlePtr);
-    )*};
-    (@soon $name:ident, $host:ident, $recv:ident, $irecv:ident, $count:ty) => {
+    ($name:ident, $replace:ident = $host:ident, $rhost:ident, $recv:ident, $irecv:ident:
+        $count:ty) => {
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name(
             data: Pointer,
@@ -159,42 +181,73 @@ macro_rules! sendrecvs {
             comm: Handle,
             status: Pointer,
         ) -> c_int {
-            let message = (data, count.into(), datatype);
-            let into = (buffer, room.into(), buffer_type);
+            let message = ((data, count.into(), datatype), Target { peer: dest, tag, comm });
             let source = Target { peer: from, tag: recv_tag, comm };
+            let into = ((buffer, room.into(), buffer_type), source);
             // SAFETY: the program guarantees the contract of the function in the standard.
             unsafe {
-                if let Some(front) = state::unlocked()
-                    && recv::may_recv_soon(front, into, source)
-                    && send::send_first(front, message, Target { peer: dest, tag, comm })
-                {
-                    if recv::recv_short(front, into, source, status)
-                        || recv::recv_soon(front, into, source, status)
-                    {
-                        return 0;
-                    }
-                    let elements = Elements::new(buffer, room.into(), buffer_type);
-                    let host =
-                        || host::$recv(buffer, room, buffer_type, from, recv_tag, comm, status);
-                    let start = |request| {
-                        host::$irecv(buffer, room, buffer_type, from, recv_tag, comm, request)
-                    };
-                    return recv::recv(elements, source, status, host, start);
-                }
-                let elements = Elements::new(data, count.into(), datatype);
-                let send = MessageArgs { elements, peer: dest, tag };
-                let elements = Elements::new(buffer, room.into(), buffer_type);
-                let recv = MessageArgs { elements, peer: from, tag: recv_tag };
-                both(send, recv, SendForm::Standard, comm, status, || {
-                    host::$host(
-                        data, count, datatype, dest, tag, buffer, room, buffer_type, from,
-                        recv_tag, comm, status,
-                    )
+                let host = || host::$recv(buffer, room, buffer_type, from, recv_tag, comm, status);
+                let start = |request| {
+                    host::$irecv(buffer, room, buffer_type, from, recv_tag, comm, request)
+                };
+                send_first_and_recv(message, into, status, (host, start), || {
+                    let send = message_args(message);
+                    both(send, message_args(into), SendForm::Standard, comm, status, || {
+                        host::$host(
+                            data,
+                            count,
+                            datatype,
+                            dest,
+                            tag,
+                            buffer,
+                            room,
+                            buffer_type,
+                            from,
+                            recv_tag,
+                            comm,
+                            status,
+                        )
+                    })
+                })
+            }
+        }
+
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $replace(
+            buffer: Pointer,
+            count: $count,
+            datatype: Handle,
+            dest: c_int,
+            tag: c_int,
+            from: c_int,
+            recv_tag: c_int,
+            comm: Handle,
+            status: Pointer,
+        ) -> c_int {
+            let elements = (buffer, count.into(), datatype);
+            let message = (elements, Target { peer: dest, tag, comm });
+            let into = (elements, Target { peer: from, tag: recv_tag, comm });
+            // SAFETY: as above. A message that was sent is no longer read from the buffer.
+            unsafe {
+                let host = || host::$recv(buffer, count, datatype, from, recv_tag, comm, status);
+                let start =
+                    |request| host::$irecv(buffer, count, datatype, from, recv_tag, comm, request);
+                send_first_and_recv(message, into, status, (host, start), || {
+                    let send = message_args(message);
+                    both(send, message_args(into), SendForm::Buffered, comm, status, || {
+                        host::$rhost(
+                            buffer, count, datatype, dest, tag, from, recv_tag, comm, status,
+                        )
+                    })
                 })
             }
         }
     };
-    (@two $name:ident, $host:ident, $count:ty, $how:ident, $last:ident, $last_type:ty) => {
+}
+
+/// Defines the functions that start, with one kind of counts.
+macro_rules! isendrecvs {
+    ($name:ident, $replace:ident = $host:ident, $rhost:ident: $count:ty) => {
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name(
             data: Pointer,
@@ -208,26 +261,35 @@ macro_rules! sendrecvs {
             from: c_int,
             recv_tag: c_int,
             comm: Handle,
-            $last: $last_type,
+            request: HandlePtr,
         ) -> c_int {
-            let elements = Elements::new(data, count.into(), datatype);
-            let send = MessageArgs { elements, peer: dest, tag };
-            let elements = Elements::new(buffer, room.into(), buffer_type);
-            let recv = MessageArgs { elements, peer: from, tag: recv_tag };
+            let message = ((data, count.into(), datatype), Target { peer: dest, tag, comm });
+            let source = Target { peer: from, tag: recv_tag, comm };
+            let into = ((buffer, room.into(), buffer_type), source);
+            let (send, recv) = (message_args(message), message_args(into));
             // SAFETY: the program guarantees the contract of the function in the standard.
             unsafe {
-                $how(send, recv, SendForm::Standard, comm, $last, || {
+                start_both(send, recv, SendForm::Standard, comm, request, || {
                     host::$host(
-                        data, count, datatype, dest, tag, buffer, room, buffer_type, from,
-                        recv_tag, comm, $last,
+                        data,
+                        count,
+                        datatype,
+                        dest,
+                        tag,
+                        buffer,
+                        room,
+                        buffer_type,
+                        from,
+                        recv_tag,
+                        comm,
+                        request,
                     )
                 })
             }
         }
-    };
-    (@replace $name:ident, $host:ident, $count:ty, $how:ident, $last:ident, $last_type:ty) => {
+
         #[unsafe(no_mangle)]
-        unsafe extern "C" fn $name(
+        unsafe extern "C" fn $replace(
             buffer: Pointer,
             count: $count,
             datatype: Handle,
@@ -236,27 +298,31 @@ macro_rules! sendrecvs {
             from: c_int,
             recv_tag: c_int,
             comm: Handle,
-            $last: $last_type,
+            request: HandlePtr,
         ) -> c_int {
-            let elements = Elements::new(buffer, count.into(), datatype);
-            let send = MessageArgs { elements: elements.clone(), peer: dest, tag };
-            let recv = MessageArgs { elements, peer: from, tag: recv_tag };
+            let elements = (buffer, count.into(), datatype);
+            let send = message_args((elements, Target { peer: dest, tag, comm }));
+            let recv = message_args((elements, Target { peer: from, tag: recv_tag, comm }));
             // SAFETY: the program guarantees the contract of the function in the standard.
             unsafe {
-                $how(send, recv, SendForm::Buffered, comm, $last, || {
-                    host::$host(
-                        buffer, count, datatype, dest, tag, from, recv_tag, comm, $last,
-                    )
+                start_both(send, recv, SendForm::Buffered, comm, request, || {
+                    host::$rhost(buffer, count, datatype, dest, tag, from, recv_tag, comm, request)
                 })
             }
         }
     };
 }
 
-sendrecvs! {
-    MPI_Sendrecv, MPI_Isendrecv, MPI_Sendrecv_replace, MPI_Isendrecv_replace
-        = Sendrecv, Isendrecv, Sendrecv_replace, Isendrecv_replace, Recv, Irecv: c_int;
-    MPI_Sendrecv_c, MPI_Isendrecv_c, MPI_Sendrecv_replace_c, MPI_Isendrecv_replace_c
-        = Sendrecv_c, Isendrecv_c, Sendrecv_replace_c, Isendrecv_replace_c, Recv_c, Irecv_c:
-        MpiCount;
+fn message_args(
+    ((base, count, datatype), Target { peer, tag, .. }): (MaybeWhole, Target),
+) -> MessageArgs {
+    MessageArgs { elements: Elements::new(base, count, datatype), peer, tag }
 }
+
+sendrecvs!(MPI_Sendrecv, MPI_Sendrecv_replace
+    = Sendrecv, Sendrecv_replace, Recv, Irecv: c_int);
+sendrecvs!(MPI_Sendrecv_c, MPI_Sendrecv_replace_c
+    = Sendrecv_c, Sendrecv_replace_c, Recv_c, Irecv_c: MpiCount);
+isendrecvs!(MPI_Isendrecv, MPI_Isendrecv_replace = Isendrecv, Isendrecv_replace: c_int);
+isendrecvs!(MPI_Isendrecv_c, MPI_Isendrecv_replace_c
+    = Isendrecv_c, Isendrecv_replace_c: MpiCount);
