@@ -213,6 +213,15 @@ static void both_ways(void) {
         // To itself.
         MPI_Sendrecv(out, n, MPI_BYTE, rank, 5, in, n, MPI_BYTE, rank, 5, W, &status);
         CHECK(is_filled(in, n, other + n) && status.MPI_SOURCE == rank);
+        MPI_Sendrecv_replace(out, n, MPI_BYTE, rank, 5, MPI_ANY_SOURCE, 5, W, &status);
+        CHECK(is_filled(out, n, other + n) && status.MPI_SOURCE == rank && got(&status) == n);
+        // One half each, with messages that do not wait for their receives.
+        if (n < 20000) {
+            MPI_Sendrecv(out, n, MPI_BYTE, other, 6, NULL, 0, MPI_BYTE, MPI_PROC_NULL, 6, W, &status);
+            CHECK(status.MPI_SOURCE == MPI_PROC_NULL);
+            MPI_Sendrecv(NULL, 0, MPI_BYTE, MPI_PROC_NULL, 6, in, n, MPI_BYTE, MPI_ANY_SOURCE, 6, W, &status);
+            CHECK(is_filled(in, n, rank + n) && status.MPI_SOURCE == other && got(&status) == n);
+        }
 #if MPI_VERSION >= 4
         MPI_Request request;
         fill(out, n, rank + n);
