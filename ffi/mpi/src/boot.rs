@@ -115,6 +115,7 @@ fn open(mut world: World, private: Handle) {
         private,
         refuses_aliases: Default::default(),
         codes: Default::default(),
+        memory: Default::default(),
         windows: Default::default(),
         accumulate_locks: Default::default(),
         base: Base { types: Default::default(), world },

@@ -207,6 +207,8 @@ host! {
         buf: Pointer, count: MpiCount, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
         request: HandlePtr,
     );
+    fn Alloc_mem(size: isize, info: Handle, baseptr: Pointer);
+    fn Free_mem(base: Pointer);
     fn Recv(
         buf: Pointer, count: c_int, datatype: Handle, source: c_int, tag: c_int, comm: Handle,
         status: Pointer,

@@ -9,6 +9,7 @@
 //! each of them.
 
 mod agreement;
+mod alloc_mem;
 mod attach;
 mod base;
 mod blocking;

@@ -6,6 +6,7 @@ use core::sync::atomic::AtomicPtr;
 use core::sync::atomic::Ordering::Relaxed;
 use std::sync::MutexGuard;
 
+use super::alloc_mem::AllocatedMemory;
 use super::base::Base;
 use super::comms::CommTable;
 use super::lock;
@@ -38,6 +39,8 @@ pub(crate) struct Front {
     pub(crate) refuses_aliases: OnceCell<bool>,
     /// Codes of errors that were reported, by their text.
     pub(crate) codes: RefCell<std::collections::HashMap<String, core::ffi::c_int>>,
+    /// The memory that the program has from MPI, outside windows.
+    pub(crate) memory: AllocatedMemory,
     pub(crate) windows: WinTable,
     pub(crate) accumulate_locks: AccumulateLocks,
     /// Dropped last.

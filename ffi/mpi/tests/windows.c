@@ -259,6 +259,32 @@ static void dynamic(void) {
     MPI_Win_free(&win);
 }
 
+// Memory from MPI: windows over it, also beside other memory, and messages from it.
+static void allocated(void) {
+    enum { LARGE = 300000 };
+    MPI_Win win;
+    int *piece, *large, *other = malloc(N * sizeof(int));
+    CHECK(MPI_Alloc_mem(N * sizeof(int), MPI_INFO_NULL, &piece) == MPI_SUCCESS);
+    for (int turn = 0; turn < 2; turn++) {
+        int *base = turn && rank == 0 ? other : piece;
+        MPI_Win_create(base, N * sizeof(int), sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+        attributes(win, base, N * sizeof(int), sizeof(int), MPI_WIN_FLAVOR_CREATE);
+        all(win, base);
+        MPI_Win_free(&win);
+    }
+    CHECK(MPI_Alloc_mem(LARGE * sizeof(int), MPI_INFO_NULL, &large) == MPI_SUCCESS);
+    for (int i = 0; i < LARGE; i++)
+        large[i] = rank + i;
+    MPI_Sendrecv_replace(large, LARGE, MPI_INT, next(), 9, previous(), 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    for (int i = 0; i < LARGE; i++)
+        CHECK(large[i] == previous() + i);
+    CHECK(MPI_Free_mem(large) == MPI_SUCCESS && MPI_Free_mem(piece) == MPI_SUCCESS);
+    free(other);
+    // It is never freed.
+    MPI_Alloc_mem(N * sizeof(int), MPI_INFO_NULL, &piece);
+    piece[N - 1] = 1;
+}
+
 int main(int argc, char **argv) {
     begin(&argc, &argv);
     MPI_Win win;
@@ -276,6 +302,7 @@ int main(int argc, char **argv) {
         if (size > 1)
             shared();
         dynamic();
+        allocated();
     }
     // A communicator in another order, and one of some ranks.
     MPI_Comm comm;
