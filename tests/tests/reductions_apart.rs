@@ -6,7 +6,7 @@ use core::ptr::NonNull;
 
 use strait::World;
 use strait::bytemuck::{cast_slice, cast_slice_mut};
-use strait::raw::{Operator, Part, RawBlocks, RawGroup as _, TypedOperator};
+use strait::raw::{Operator, Part, RawBlocks, RawGroup as _, TypedOperator, in_pieces};
 
 /// The map `x -> a x + b` modulo 2^32. The composition of maps is associative, not commutative.
 type Map = [u32; 2];
@@ -15,7 +15,7 @@ fn compose(first: Map, second: Map) -> Map {
     [first[0].wrapping_mul(second[0]), first[1].wrapping_mul(second[0]).wrapping_add(second[1])]
 }
 
-/// An operation that has what an embedder has to write, and no more.
+/// An operation as an embedder writes it.
 struct Plain;
 
 impl Operator for Plain {
@@ -27,21 +27,24 @@ impl Operator for Plain {
         false
     }
 
-    fn with_higher(&self, mine: &mut [u8], theirs: &mut [u8]) {
-        let mine: &mut [Map] = cast_slice_mut(mine);
-        for (mine, theirs) in mine.iter_mut().zip(cast_slice::<u8, Map>(theirs)) {
-            *mine = compose(*mine, *theirs);
-        }
-        theirs.fill(0xEE);
+    fn with_higher(&self, mine: &mut [u8], theirs: &[u8]) {
+        in_pieces(self.element(), mine, theirs, |mine, copy| {
+            for (left, right) in maps(mine).iter_mut().zip(maps(copy)) {
+                *left = compose(*left, *right);
+            }
+            copy.fill(0xEE);
+        });
     }
 
-    fn with_lower(&self, mine: &mut [u8], theirs: &mut [u8]) {
-        let mine: &mut [Map] = cast_slice_mut(mine);
-        for (mine, theirs) in mine.iter_mut().zip(cast_slice::<u8, Map>(theirs)) {
-            *mine = compose(*theirs, *mine);
+    fn with_lower(&self, mine: &mut [u8], theirs: &[u8]) {
+        for (right, left) in maps(mine).iter_mut().zip(cast_slice::<u8, Map>(theirs)) {
+            *right = compose(*left, *right);
         }
-        theirs.fill(0xEE);
     }
+}
+
+fn maps(bytes: &mut [u8]) -> &mut [Map] {
+    cast_slice_mut(bytes)
 }
 
 fn vector(rank: u32, elements: usize) -> Vec<Map> {

@@ -12,7 +12,7 @@ use crate::{Endpoint, Error, Tag, sealed};
 
 pub use crate::collective::raw::RawBlocks;
 pub use crate::collective::raw_group::RawGroup;
-pub use crate::collective::{Operator, TypedOperator};
+pub use crate::collective::{Operator, TypedOperator, in_pieces};
 pub use crate::matched::Matched;
 pub use crate::rdma_channel::RdmaChannel;
 pub use crate::request::several::wait_for_one_of;

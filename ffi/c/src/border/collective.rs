@@ -3,7 +3,7 @@
 use core::ffi::c_void;
 use core::marker::PhantomData;
 
-use shim::raw::{Operator, Part, RawBlocks, RawGroup as _};
+use shim::raw::{Operator, Part, RawBlocks, RawGroup as _, in_pieces};
 use shim::{Error, Group};
 
 use super::memory::{BufferArg, DataArg, part};
@@ -197,12 +197,14 @@ impl Operator for FunctionOperator {
         false
     }
 
-    fn with_higher(&self, mine: &mut [u8], theirs: &mut [u8]) {
-        self.call(mine, theirs);
-        mine.copy_from_slice(theirs);
+    fn with_higher(&self, mine: &mut [u8], theirs: &[u8]) {
+        in_pieces(self.element, mine, theirs, |mine, copy| {
+            self.call(mine, copy);
+            mine.copy_from_slice(copy);
+        });
     }
 
-    fn with_lower(&self, mine: &mut [u8], theirs: &mut [u8]) {
+    fn with_lower(&self, mine: &mut [u8], theirs: &[u8]) {
         self.call(theirs, mine);
     }
 }

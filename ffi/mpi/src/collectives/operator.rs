@@ -4,7 +4,7 @@
 use core::cell::Cell;
 use core::ffi::c_int;
 
-use strait::raw::{Operator, TypedOperator};
+use strait::raw::{Operator, TypedOperator, in_pieces};
 use strait::{Number, Op};
 
 use super::CollectiveRefusal;
@@ -85,12 +85,15 @@ impl Operator for HostOperator {
         false
     }
 
-    fn with_higher(&self, mine: &mut [u8], theirs: &mut [u8]) {
-        self.combine(mine, theirs);
-        mine.copy_from_slice(theirs);
+    fn with_higher(&self, mine: &mut [u8], theirs: &[u8]) {
+        in_pieces(self.element(), mine, theirs, |mine, copy| {
+            self.combine(mine, copy);
+            mine.copy_from_slice(copy);
+        });
     }
 
-    fn with_lower(&self, mine: &mut [u8], theirs: &mut [u8]) {
-        self.combine(theirs, mine);
+    fn with_lower(&self, mine: &mut [u8], theirs: &[u8]) {
+        // The program's function may change its left operand, which may be the program's vector.
+        in_pieces(self.element(), mine, theirs, |mine, copy| self.combine(copy, mine));
     }
 }

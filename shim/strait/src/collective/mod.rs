@@ -49,7 +49,7 @@ use crate::{CollectiveError, Endpoint, Error};
 pub use exchanges::{Contribution, InPlace};
 pub use group::Group;
 use meeting::way;
-pub use operation::{Number, Operator, Reduction, TypedOperator};
+pub use operation::{Number, Operator, Reduction, TypedOperator, in_pieces};
 use team::{Members, Team, bytes_mut};
 
 impl<'world> Endpoint<'world> {

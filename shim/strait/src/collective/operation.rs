@@ -88,14 +88,6 @@ impl<T: Copy, F: Fn(T, T) -> T> Reduction<T> for F {
     }
 }
 
-/// Longest piece of a vector, in bytes, that is combined through a copy. Piece and copy stay in the
-/// nearest cache. It is also the longest element of an [`Operator`] that gets such pieces.
-pub(super) const PIECE: usize = 4096;
-
-/// Memory for a piece.
-#[repr(C, align(64))]
-struct Piece([u8; PIECE]);
-
 /// An operation on vectors of bytes.
 ///
 /// The vectors have whole elements. They begin at 64-byte boundaries, or at an element of a vector
@@ -107,36 +99,45 @@ pub trait Operator {
     /// Returns true if neither order nor grouping changes a bit of the result.
     fn is_exact(&self) -> bool;
 
-    /// Sets `mine = mine op theirs`. `theirs` has any content afterwards.
-    fn with_higher(&self, mine: &mut [u8], theirs: &mut [u8]);
+    /// Sets `mine = mine op theirs`. [`in_pieces`] helps operations that change the right operand.
+    fn with_higher(&self, mine: &mut [u8], theirs: &[u8]);
 
-    /// Sets `mine = theirs op mine`. `theirs` has any content afterwards.
-    fn with_lower(&self, mine: &mut [u8], theirs: &mut [u8]);
-
-    /// Sets `mine = mine op higher`. An element has at most 4 KiB.
-    fn with_higher_kept(&self, mine: &mut [u8], higher: &[u8]) {
-        in_pieces(self.element(), mine, higher, |mine, copy| self.with_higher(mine, copy));
-    }
-
-    /// Sets `mine = lower op mine`. An element has at most 4 KiB.
-    fn with_lower_kept(&self, mine: &mut [u8], lower: &[u8]) {
-        in_pieces(self.element(), mine, lower, |mine, copy| self.with_lower(mine, copy));
-    }
+    /// Sets `mine = theirs op mine`.
+    fn with_lower(&self, mine: &mut [u8], theirs: &[u8]);
 }
 
-/// Calls `combine` with the pieces of `mine` and copies of those of `other`.
-fn in_pieces(
+/// Longest piece of a vector, in bytes, that is combined through a copy. Piece and copy stay in the
+/// nearest cache.
+const PIECE: usize = 4096;
+
+/// Memory for a piece.
+#[repr(C, align(64))]
+struct Piece([u8; PIECE]);
+
+/// Calls `combine` with the pieces of `mine` and copies of those of `theirs`, which it may change.
+/// The pieces have whole elements of `element` bytes.
+pub fn in_pieces(
     element: usize,
-    mine: &mut [u8],
-    other: &[u8],
+    mut mine: &mut [u8],
+    mut theirs: &[u8],
     combine: impl Fn(&mut [u8], &mut [u8]),
 ) {
-    let mut copy = Piece([0; PIECE]);
-    let length = PIECE / element * element;
-    for (mine, other) in mine.chunks_mut(length).zip(other.chunks(length)) {
-        let copy = &mut copy.0[..other.len()];
-        copy.copy_from_slice(other);
-        combine(mine, copy);
+    let (mut short, mut long) = (Piece([0; PIECE]), Vec::new());
+    let copy = if element <= PIECE {
+        &mut short.0[..]
+    } else {
+        long.resize(element.div_ceil(size_of::<u128>()), 0_u128);
+        bytemuck::cast_slice_mut(&mut long)
+    };
+    let longest = copy.len() - copy.len() % element.max(1);
+    loop {
+        let bytes = longest.min(mine.len()).min(theirs.len());
+        let Some(copy) = copy.get_mut(..bytes).filter(|copy| !copy.is_empty()) else { return };
+        let (piece, further) = mine.split_at_mut(bytes);
+        let (of_theirs, rest) = theirs.split_at(bytes);
+        copy.copy_from_slice(of_theirs);
+        combine(piece, copy);
+        (mine, theirs) = (further, rest);
     }
 }
 
@@ -167,31 +168,19 @@ impl<T: NoUninit + AnyBitPattern, R: Reduction<T>> Operator for TypedOperator<T,
     }
 
     #[inline]
-    fn with_higher(&self, mine: &mut [u8], theirs: &mut [u8]) {
+    fn with_higher(&self, mine: &mut [u8], theirs: &[u8]) {
         self.0.combine(bytemuck::cast_slice_mut(mine), bytemuck::cast_slice(theirs));
     }
 
     #[inline]
-    fn with_lower(&self, mine: &mut [u8], theirs: &mut [u8]) {
-        if self.0.is_exact() {
+    fn with_lower(&self, mine: &mut [u8], theirs: &[u8]) {
+        if self.0.commutes() {
             return self.with_higher(mine, theirs);
         }
-        let length = PIECE.max(size_of::<T>()) / size_of::<T>() * size_of::<T>();
-        for (mine, theirs) in mine.chunks_mut(length).zip(theirs.chunks_mut(length)) {
-            self.0.combine(bytemuck::cast_slice_mut(theirs), bytemuck::cast_slice(mine));
-            mine.copy_from_slice(theirs);
-        }
-    }
-
-    fn with_higher_kept(&self, mine: &mut [u8], higher: &[u8]) {
-        self.0.combine(bytemuck::cast_slice_mut(mine), bytemuck::cast_slice(higher));
-    }
-
-    fn with_lower_kept(&self, mine: &mut [u8], lower: &[u8]) {
-        if self.0.commutes() {
-            return self.with_higher_kept(mine, lower);
-        }
-        in_pieces(self.element(), mine, lower, |mine, copy| self.with_lower(mine, copy));
+        in_pieces(size_of::<T>(), mine, theirs, |mine, copy| {
+            self.0.combine(bytemuck::cast_slice_mut(copy), bytemuck::cast_slice(mine));
+            mine.copy_from_slice(copy);
+        });
     }
 }
 
@@ -203,8 +192,8 @@ mod tests {
     fn the_lower_place_stands_on_the_left() {
         let left = TypedOperator::<f64, _>::new(|a, _| a).unwrap();
         let (mut higher, mut lower) = ([1.0], [1.0]);
-        left.with_higher(bytemuck::bytes_of_mut(&mut higher), bytemuck::bytes_of_mut(&mut [2.0]));
-        left.with_lower(bytemuck::bytes_of_mut(&mut lower), bytemuck::bytes_of_mut(&mut [2.0]));
+        left.with_higher(bytemuck::bytes_of_mut(&mut higher), bytemuck::bytes_of(&[2.0]));
+        left.with_lower(bytemuck::bytes_of_mut(&mut lower), bytemuck::bytes_of(&[2.0]));
         assert_eq!((higher, lower), ([1.0], [2.0]));
     }
 

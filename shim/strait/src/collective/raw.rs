@@ -160,7 +160,7 @@ impl RawGroup for Group<'_> {
         let (own, result) =
             unsafe { (own.map(|own| bytes(own)), result.map(|all| bytes_mut(all))) };
         let team = self.team();
-        if team.reduces_as_pair(op) {
+        if team.reduces_as_pair() {
             return match (result, own) {
                 (Some(result), own) => {
                     self.check_vector(own, result)?;
@@ -210,7 +210,7 @@ impl RawGroup for Group<'_> {
         };
         let blocks = blocks.check(own.len(), members)?;
         self.check_block(Some(result.len()), blocks)?;
-        if self.team().reduces_as_pair(op) {
+        if self.team().reduces_as_pair() {
             return run(self.team(), None, |team| {
                 team.reduce_scatter_pair(own, result, blocks, op)
             });

@@ -165,7 +165,7 @@ impl<'a> Vectors<'a> {
             for place in (0..self.count - distance).step_by(2 * distance) {
                 let (left, right) = all.split_at_mut((place + distance) * self.stride);
                 let left = &mut left[place * self.stride..][..self.length];
-                op.with_higher(left, &mut right[..self.length]);
+                op.with_higher(left, &right[..self.length]);
             }
             distance *= 2;
         }

@@ -9,6 +9,8 @@
 //! and so on, with lower places on the left. A result therefore depends neither on the algorithm
 //! nor on the root.
 
+use core::ops::Range;
+
 mod allgather;
 mod alltoall;
 mod broadcast;
@@ -19,3 +21,10 @@ mod reduce;
 mod reduce_scatter;
 mod scan;
 mod scatter;
+
+/// Returns a range of a vector, which has it. One function for all, so that the library has one
+/// place of a panic to relocate.
+#[inline(never)]
+fn piece_of(vector: &[u8], range: Range<usize>) -> &[u8] {
+    &vector[range]
+}

@@ -8,9 +8,10 @@
 use core::ops::Range;
 
 use super::choice::{REDUCE_MEMBERS, REDUCE_PIECES};
+use super::piece_of;
 use crate::Error;
 use crate::collective::Meeting;
-use crate::collective::operation::{Operator, PIECE};
+use crate::collective::operation::Operator;
 use crate::collective::team::Team;
 
 /// A part of the members.
@@ -65,8 +66,8 @@ impl ReducedShare {
     }
 }
 
-/// Combines `mine` with the vector of a higher or lower place, which has any content afterwards.
-fn combine(op: &dyn Operator, mine: &mut [u8], theirs: &mut [u8], is_higher: bool) {
+/// Combines `mine` with the vector of a higher or lower place.
+fn combine(op: &dyn Operator, mine: &mut [u8], theirs: &[u8], is_higher: bool) {
     if is_higher {
         op.with_higher(mine, theirs);
     } else {
@@ -83,7 +84,7 @@ impl Team<'_> {
         op: &dyn Operator,
         root: u32,
     ) -> Result<(), Error> {
-        if self.reduces_as_pair(op) {
+        if self.reduces_as_pair() {
             return match self.place == root {
                 true => self.reduce_from_other(None, data, op),
                 false => self.send(data, root),
@@ -107,8 +108,8 @@ impl Team<'_> {
 
     /// Returns whether the members are two on one node. They combine each other's messages with
     /// their own vectors, without copies of these.
-    pub(in crate::collective) fn reduces_as_pair(&self, op: &dyn Operator) -> bool {
-        self.count() == 2 && self.is_on_one_node() && op.element() <= PIECE
+    pub(in crate::collective) fn reduces_as_pair(&self) -> bool {
+        self.count() == 2 && self.is_on_one_node()
     }
 
     /// Receives the vector of the other one of two members, and combines it with `own`, or with
@@ -122,7 +123,7 @@ impl Team<'_> {
         let other = 1 - self.place;
         if let Some(own) = own {
             self.receive(result, other)?;
-            self.combine_kept(op, result, own, other);
+            self.combine_with_own(op, result, own, other);
             return Ok(());
         }
         let mut theirs = self.scratch(result.len());
@@ -132,12 +133,14 @@ impl Team<'_> {
     }
 
     /// Combines `data`, which has come from the member `from`, with this member's `own`.
-    pub(super) fn combine_kept(&self, op: &dyn Operator, data: &mut [u8], own: &[u8], from: u32) {
-        if from > self.place {
-            op.with_lower_kept(data, own);
-        } else {
-            op.with_higher_kept(data, own);
-        }
+    pub(super) fn combine_with_own(
+        &self,
+        op: &dyn Operator,
+        data: &mut [u8],
+        own: &[u8],
+        from: u32,
+    ) {
+        combine(op, data, own, from < self.place);
     }
 
     /// Reduces to place 0, from where the result goes to the root.
@@ -185,7 +188,7 @@ impl Team<'_> {
         let first = ReducedPart::of(0, self.count());
         let piece = |place| ReducedShare::Piece.range(data.len(), op.element(), place, first.size);
         if self.place != root && self.place < first.size {
-            return self.send(&data[piece(self.place)], root);
+            return self.send(piece_of(data, piece(self.place)), root);
         }
         if self.place == root {
             for place in (0..first.size).filter(|place| *place != root) {
@@ -207,7 +210,7 @@ impl Team<'_> {
         let share =
             if data.len() >= REDUCE_PIECES { ReducedShare::Piece } else { ReducedShare::Whole };
         let is_apart = share == ReducedShare::Piece || self.count() == 2;
-        if is_apart && self.is_on_one_node() && op.element() <= PIECE {
+        if is_apart && self.is_on_one_node() {
             return self.allreduce_by(own, data, op, share);
         }
         if let Some(own) = own {
@@ -276,12 +279,12 @@ impl Team<'_> {
             };
             if let Some(own) = own.take() {
                 let theirs = &mut data[kept.clone()];
-                self.exchange(&own[given], partner, theirs, partner)?;
-                self.combine_kept(op, theirs, &own[kept.clone()], partner);
+                self.exchange(piece_of(own, given), partner, theirs, partner)?;
+                self.combine_with_own(op, theirs, piece_of(own, kept.clone()), partner);
             } else {
                 let scratch = scratch.get_or_insert_with(|| self.scratch(kept.len()));
                 let theirs = &mut scratch.bytes()[..kept.len()];
-                self.exchange(&data[given], partner, theirs, partner)?;
+                self.exchange(piece_of(data, given), partner, theirs, partner)?;
                 combine(op, &mut data[kept.clone()], theirs, partner > self.place);
             }
             range = kept;
@@ -314,7 +317,7 @@ impl Team<'_> {
             let size = part.start & part.start.wrapping_neg();
             for theirs in (at..size).step_by(part.size as usize) {
                 let range = share.range(data.len(), op.element(), theirs, size);
-                self.send(&data[range], part.start - size + theirs)?;
+                self.send(piece_of(data, range), part.start - size + theirs)?;
             }
         }
         Ok(())

@@ -1,6 +1,7 @@
 //! Reduce-scatter.
 
 use super::choice::REDUCE_SCATTER_PAIRWISE;
+use super::piece_of;
 use crate::Error;
 use crate::collective::Meeting;
 use crate::collective::blocks::Blocks;
@@ -34,8 +35,8 @@ impl Team<'_> {
         op: &dyn Operator,
     ) -> Result<(), Error> {
         let other = 1 - self.place;
-        self.exchange(&own[blocks.range(other)], other, result, other)?;
-        self.combine_kept(op, result, &own[blocks.range(self.place)], other);
+        self.exchange(piece_of(own, blocks.range(other)), other, result, other)?;
+        self.combine_with_own(op, result, piece_of(own, blocks.range(self.place)), other);
         Ok(())
     }
 
@@ -54,7 +55,7 @@ impl Team<'_> {
         for step in 0..count {
             let (to, from) =
                 (self.absolute(step, self.place), self.absolute(count - step, self.place));
-            let (sent, received) = (&data[blocks.range(to)], &mut all[vector(from)]);
+            let (sent, received) = (piece_of(data, blocks.range(to)), &mut all[vector(from)]);
             if step == 0 {
                 received.copy_from_slice(sent);
             } else {
