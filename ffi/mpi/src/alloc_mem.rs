@@ -1,47 +1,15 @@
-//! Memory that the program gets from MPI (MPI-5.0 §10.2). It is in the node's segment where that has
-//! room. So a window over it needs no copies of the kernel's, as those over other memory do.
+//! Memory that the program gets from MPI (MPI-5.0 §10.2). It is in the node's segment where that
+//! has room. So a window over it needs no copies of the kernel's, as those over other memory do.
 
-use core::cell::RefCell;
 use core::ffi::c_int;
-use std::collections::HashMap;
-
-use strait::{SharedMemory, World};
 
 use super::host::{self, Pointer};
 use super::state;
 use crate::abi::Handle;
 
-/// Longest piece, in bytes, that is taken from the segment. Its memory is reserved at once, and most
-/// programs that ask for more do not touch all of it.
+/// Longest piece, in bytes, that is taken from the segment. Its memory is reserved at once, and
+/// most programs that ask for more do not touch all of it.
 const LONGEST: usize = 256 << 20;
-
-/// The pieces that the program has, by their addresses.
-#[derive(Default)]
-pub(crate) struct AllocatedMemory {
-    pieces: RefCell<HashMap<usize, SharedMemory<u8>>>,
-}
-
-impl AllocatedMemory {
-    /// Returns the address of a piece of so many bytes, if the segment has room.
-    fn take(&self, world: &World, bytes: usize) -> Option<Pointer> {
-        let mut piece = world.alloc::<u8>(bytes).ok()?;
-        let start = piece.as_mut_ptr();
-        self.pieces.borrow_mut().insert(start.addr(), piece);
-        Some(start.cast())
-    }
-
-    /// Frees the piece at this address. Returns false if there is none.
-    fn give_back(&self, start: Pointer) -> bool {
-        self.pieces.borrow_mut().remove(&start.addr()).is_some()
-    }
-}
-
-impl Drop for AllocatedMemory {
-    fn drop(&mut self) {
-        // A program that keeps memory may use it until it ends.
-        self.pieces.get_mut().drain().for_each(|(_, piece)| core::mem::forget(piece));
-    }
-}
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn MPI_Alloc_mem(size: isize, info: Handle, base: Pointer) -> c_int {

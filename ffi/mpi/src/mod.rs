@@ -10,6 +10,7 @@
 
 mod agreement;
 mod alloc_mem;
+mod allocated;
 mod attach;
 mod base;
 mod blocking;

@@ -6,7 +6,7 @@ use core::sync::atomic::AtomicPtr;
 use core::sync::atomic::Ordering::Relaxed;
 use std::sync::MutexGuard;
 
-use super::alloc_mem::AllocatedMemory;
+use super::allocated::AllocatedMemory;
 use super::base::Base;
 use super::comms::CommTable;
 use super::lock;

@@ -66,7 +66,7 @@ impl Team<'_> {
         while bit < count {
             for left in (0..count - bit).step_by(2 * bit as usize) {
                 let (before, after) = all.split_at_mut(vector(left + bit).start);
-                op.with_higher(&mut before[vector(left)], &mut after[..own]);
+                op.with_higher(&mut before[vector(left)], &after[..own]);
             }
             bit *= 2;
         }
