@@ -110,25 +110,39 @@ pub trait Operator {
 /// nearest cache.
 const PIECE: usize = 4096;
 
-/// Memory for a piece.
+/// Longest vector, in bytes, for which a copy of so many bytes is made. Most reductions are of a
+/// few numbers, and a longer copy takes longer to set up than they do.
+const SHORT: usize = 64;
+
+/// Memory for a copy.
 #[repr(C, align(64))]
-struct Piece([u8; PIECE]);
+struct Copied<const BYTES: usize>([u8; BYTES]);
 
 /// Calls `combine` with the pieces of `mine` and copies of those of `theirs`, which it may change.
 /// The pieces have whole elements of `element` bytes.
 pub fn in_pieces(
     element: usize,
-    mut mine: &mut [u8],
-    mut theirs: &[u8],
+    mine: &mut [u8],
+    theirs: &[u8],
     combine: impl Fn(&mut [u8], &mut [u8]),
 ) {
-    let (mut short, mut long) = (Piece([0; PIECE]), Vec::new());
-    let copy = if element <= PIECE {
-        &mut short.0[..]
+    if mine.len() <= SHORT && element <= SHORT {
+        through(&mut Copied([0; SHORT]).0, element, (mine, theirs), combine);
+    } else if element <= PIECE {
+        through(&mut Copied([0; PIECE]).0, element, (mine, theirs), combine);
     } else {
-        long.resize(element.div_ceil(size_of::<u128>()), 0_u128);
-        bytemuck::cast_slice_mut(&mut long)
-    };
+        let mut copy = vec![0_u128; element.div_ceil(size_of::<u128>())];
+        through(bytemuck::cast_slice_mut(&mut copy), element, (mine, theirs), combine);
+    }
+}
+
+/// Does the work of [`in_pieces`] with memory for a copy of at least one element.
+fn through(
+    copy: &mut [u8],
+    element: usize,
+    (mut mine, mut theirs): (&mut [u8], &[u8]),
+    combine: impl Fn(&mut [u8], &mut [u8]),
+) {
     let longest = copy.len() - copy.len() % element.max(1);
     loop {
         let bytes = longest.min(mine.len()).min(theirs.len());
@@ -195,6 +209,21 @@ mod tests {
         left.with_higher(bytemuck::bytes_of_mut(&mut higher), bytemuck::bytes_of(&[2.0]));
         left.with_lower(bytemuck::bytes_of_mut(&mut lower), bytemuck::bytes_of(&[2.0]));
         assert_eq!((higher, lower), ([1.0], [2.0]));
+    }
+
+    #[test]
+    fn pieces_have_whole_elements_and_are_the_whole_vector() {
+        for (element, elements) in [(3, 0), (3, 7), (8, 8), (64, 2), (100, 90), (5000, 3)] {
+            let theirs: Vec<u8> = (0..element * elements).map(|at| at as u8).collect();
+            let mut mine = vec![1; theirs.len()];
+            in_pieces(element, &mut mine, &theirs, |mine, copy| {
+                assert!(mine.len() == copy.len() && mine.len().is_multiple_of(element));
+                mine.iter_mut().zip(&*copy).for_each(|(mine, copy)| *mine += copy / 2);
+                copy.fill(0xEE);
+            });
+            let expected: Vec<u8> = theirs.iter().map(|byte| byte / 2 + 1).collect();
+            assert_eq!(mine, expected, "{elements} of {element} bytes");
+        }
     }
 
     #[test]
