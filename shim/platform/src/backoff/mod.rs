@@ -16,7 +16,7 @@
 //! | [`POLLS_UNCROWDED`] | 20,000 | with a processor for each rank, a yield gains nothing |
 //! | [`YIELDS_UNCROWDED`] | 20,000 | 6 to 10 ms: a peer may compute for some ms; see below |
 //! | [`YIELDS_OF_SLICES`] | 16 | other programs run before a rank pays for a sleep |
-//! | [`POLLS_CROWDED`] | 20 | the awaited rank may need this processor |
+//! | [`POLLS_CROWDED`] | 2 | the awaited rank may need this processor; see below |
 //! | [`YIELDS_CROWDED`] | 10 | all other ranks have run by then |
 //! | [`POLLS_BESIDE_DEVICES`] | 100 | tens of µs: a device's thread may need the processor |
 //! | [`POLLS_SHORT`] | 200 | longer than a cache line takes between distant processors |

@@ -12,7 +12,7 @@ pub const YIELDS_UNCROWDED: u32 = 20_000;
 pub const YIELDS_OF_SLICES: u32 = 16;
 
 /// Polls before the first yield, with more ranks than processors.
-pub const POLLS_CROWDED: u32 = 20;
+pub const POLLS_CROWDED: u32 = 2;
 
 /// Yields before the first sleep, with more ranks than processors.
 pub const YIELDS_CROWDED: u32 = 10;
