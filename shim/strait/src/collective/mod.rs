@@ -22,6 +22,7 @@
 //! operation ends with [`crate::Fault::PeerFailed`], and so does every later one.
 
 mod algorithms;
+mod at_once;
 mod blocks;
 mod exchanges;
 mod group;

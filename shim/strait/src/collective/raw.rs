@@ -210,17 +210,9 @@ impl RawGroup for Group<'_> {
         };
         let blocks = blocks.check(own.len(), members)?;
         self.check_block(Some(result.len()), blocks)?;
-        if self.team().reduces_as_pair() {
-            return run(self.team(), None, |team| {
-                team.reduce_scatter_pair(own, result, blocks, op)
-            });
-        }
-        let mut scratch = self.team().scratch(own.len());
-        let data = scratch.bytes();
-        data.copy_from_slice(own);
-        run(self.team(), None, |team| team.reduce_scatter(self.meeting(), data, blocks, op))?;
-        result.copy_from_slice(&data[..result.len()]);
-        Ok(())
+        run(self.team(), None, |team| {
+            team.reduce_scatter_apart(self.meeting(), (own, result), blocks, op)
+        })
     }
 
     unsafe fn scan_raw(

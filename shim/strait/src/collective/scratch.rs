@@ -1,6 +1,6 @@
 //! The memory into which a collective operation receives what it has to combine or to pass on.
 
-use core::cell::Cell;
+use crate::world::meeting::KeptScratch;
 
 /// Most bytes that lie on the stack.
 const SHORT: usize = 128;
@@ -8,13 +8,13 @@ const SHORT: usize = 128;
 /// Alignment of the memory, which elements of a reduction may need.
 pub(super) const ALIGN: usize = 64;
 
-/// Most bytes that a world keeps between two operations.
+/// Most bytes of one memory that a world keeps between two operations.
 const KEPT_MAX: usize = 8 << 20;
 
 /// Memory of an operation. Long memory comes from the world and goes back to it, since new pages
 /// would cost more than the copy into them.
 pub(super) struct Scratch<'a> {
-    kept: &'a Cell<Vec<u8>>,
+    kept: &'a KeptScratch,
     long: Vec<u8>,
     short: Short,
     start: usize,
@@ -28,12 +28,13 @@ const _: () = assert!(align_of::<Short>() == ALIGN);
 
 impl<'a> Scratch<'a> {
     /// Returns memory of this many bytes, with any content.
-    pub(super) fn new(kept: &'a Cell<Vec<u8>>, bytes: usize) -> Self {
+    pub(super) fn new(kept: &'a KeptScratch, bytes: usize) -> Self {
         let short = Short([0; SHORT]);
         if bytes <= SHORT {
             return Self { kept, long: Vec::new(), short, start: 0, bytes };
         }
-        let mut long = kept.take();
+        let [mut long, second] = kept.take();
+        kept.set([second, Vec::new()]);
         if long.len() < bytes + ALIGN {
             // The old content is not worth a copy.
             long = vec![0; bytes + ALIGN];
@@ -54,13 +55,16 @@ impl<'a> Scratch<'a> {
 impl Drop for Scratch<'_> {
     fn drop(&mut self) {
         if !self.long.is_empty() && self.long.len() <= KEPT_MAX {
-            self.kept.set(core::mem::take(&mut self.long));
+            let [second, _] = self.kept.take();
+            self.kept.set([core::mem::take(&mut self.long), second]);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use core::cell::Cell;
+
     use super::*;
 
     #[test]
@@ -71,8 +75,19 @@ mod tests {
             assert_eq!(scratch.bytes().len(), bytes);
             assert!(scratch.bytes().as_ptr().addr().is_multiple_of(ALIGN));
         }
-        assert_eq!(kept.take().len(), 5000 + ALIGN);
+        assert_eq!(kept.take().map(|kept| kept.len()), [5000 + ALIGN, 0]);
         drop(Scratch::new(&kept, KEPT_MAX));
-        assert!(kept.take().is_empty(), "too much to keep");
+        assert!(kept.take()[0].is_empty(), "too much to keep");
+    }
+
+    #[test]
+    fn memory_of_an_operation_and_of_its_step_is_kept() {
+        let kept = Cell::default();
+        let used = [(); 2].map(|()| {
+            let mut outer = Scratch::new(&kept, 1000);
+            let mut inner = Scratch::new(&kept, 2000);
+            [outer.bytes().as_ptr(), inner.bytes().as_ptr()]
+        });
+        assert_eq!(used[0], used[1]);
     }
 }

@@ -206,17 +206,28 @@ impl<'a> Team<'a> {
     /// Receives a message of exactly the length of `buffer` from the member in `place`.
     pub(super) fn receive(&self, buffer: &mut [u8], place: u32) -> Result<(), Error> {
         let (source, expected) = (self.members.rank(place), buffer.len());
-        let found = match self.mailboxes(place, expected) {
-            Some(mail) => self.receive_mail(mail, buffer, place)?,
-            None => match self.receive_any_length(buffer, source) {
-                Err(Error::Fault(Fault::Truncated { message, .. })) => message,
-                other => other?,
-            },
+        let received = match self.mailboxes(place, expected) {
+            Some(mail) => self.receive_mail(mail, buffer, place),
+            None => self.receive_any_length(buffer, source),
+        };
+        self.check_received((place, expected), received)
+    }
+
+    /// Checks that a message from a place has the expected length, given the number of bytes that
+    /// were received.
+    pub(super) fn check_received(
+        &self,
+        (place, expected): (u32, usize),
+        received: Result<usize, Error>,
+    ) -> Result<(), Error> {
+        let found = match received {
+            Err(Error::Fault(Fault::Truncated { message, .. })) => message,
+            other => other?,
         };
         if found == expected {
             return Ok(());
         }
-        Err(CollectiveError::Length { rank: source, found, expected }.into())
+        Err(CollectiveError::Length { rank: self.rank(place), found, expected }.into())
     }
 
     /// Refuses a block of this member that has another length where it goes to.
@@ -254,11 +265,12 @@ impl<'a> Team<'a> {
 
     /// Begins a send. `Some`: the send continues and needs `data`, and the caller ends it by
     /// `finish` or `settle`.
-    fn begin_send(&self, data: &[u8], place: u32) -> Result<Option<RequestId>, Error> {
+    pub(super) fn begin_send(&self, data: &[u8], place: u32) -> Result<Option<RequestId>, Error> {
         if let Some(mail) = self.mailboxes(place, data.len()) {
             return self.send_mail(mail, data, place).map(|()| None);
         }
-        let (rank, key) = (self.members.rank(place), Key::new(self.context | INTERNAL, self.tag));
+        let (context, tag) = self.names();
+        let (rank, key) = (self.members.rank(place), Key::new(context, tag));
         let sent = self.world.engine().send_short(rank, key, data);
         if self.world.wake_after(sent, rank) {
             return Ok(None);
@@ -278,13 +290,18 @@ impl<'a> Team<'a> {
         })
     }
 
+    /// Returns the context and the tag of the messages.
+    pub(super) const fn names(&self) -> (u32, u32) {
+        (self.context | INTERNAL, self.tag)
+    }
+
     fn receive_any_length(&self, buffer: &mut [u8], source: Rank) -> Result<usize, Error> {
-        let context = self.context | INTERNAL;
+        let (context, tag) = self.names();
         let endpoint = self.world.endpoint().with_context(self.context).internal();
-        if let Some(status) = endpoint.poll_lines(buffer, source, self.tag) {
+        if let Some(status) = endpoint.poll_lines(buffer, source, tag) {
             return Ok(status.bytes);
         }
-        let pattern = Pattern { context, source, tag: self.tag };
+        let pattern = Pattern { context, source, tag };
         // SAFETY: `finish` ends the operation's claim before this returns.
         let received = unsafe {
             let cursor = Cursor::contiguous(part_of_mut(buffer));
@@ -298,7 +315,7 @@ impl<'a> Team<'a> {
 
     /// Waits for an operation, and ends its claim on its buffer also after an error. Returns the
     /// number of bytes moved.
-    fn finish(&self, id: RequestId) -> Result<usize, Error> {
+    pub(super) fn finish(&self, id: RequestId) -> Result<usize, Error> {
         let what = || {
             let wait = self.world.lock_progress().wait_of(id);
             Wait { call: Call::Collective, context: Some(self.context), ..wait }

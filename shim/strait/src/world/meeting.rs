@@ -66,11 +66,15 @@ pub(crate) struct CollectiveBuffers {
     pub(crate) starts: Box<[NonNull<u8>]>,
 }
 
+/// The memory that collective operations keep for the next ones, last used first. An operation may
+/// need some for itself and some for a step.
+pub(crate) type KeptScratch = Cell<[Vec<u8>; 2]>;
+
 /// Memory of a world's collective operations.
 #[derive(Default)]
 pub(crate) struct CollectiveMemory {
     /// Memory that the operations use one after the other.
-    pub(crate) scratch: Cell<Vec<u8>>,
+    pub(crate) scratch: KeptScratch,
     /// Number of a slot, and offset in the heap of this rank's collective buffer for it.
     pub(crate) buffers: RefCell<Vec<(u32, u64)>>,
 }

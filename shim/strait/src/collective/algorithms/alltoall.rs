@@ -1,6 +1,7 @@
 //! All-to-all.
 
 use super::choice::{BRUCK_BLOCK, BRUCK_MEMBERS};
+use super::piece_of;
 use crate::Error;
 use crate::collective::blocks::Blocks;
 use crate::collective::team::Team;
@@ -21,17 +22,11 @@ impl Team<'_> {
             into.copy_from_slice(out);
             return self.alltoall_passed_on(into, block);
         }
-        for round in 0..self.count() {
-            let partner = self.partner(round);
-            let (sent, received) = (&out[from.range(partner)], &mut into[to.range(partner)]);
-            if partner == self.place {
-                self.check_length(received.len(), sent.len())?;
-                received.copy_from_slice(sent);
-            } else {
-                self.exchange(sent, partner, received, partner)?;
-            }
-        }
-        Ok(())
+        let (own, kept) = (piece_of(out, from.range(self.place)), to.range(self.place));
+        self.check_length(kept.len(), own.len())?;
+        into[kept].copy_from_slice(own);
+        let sent = |place| piece_of(out, from.range(place));
+        self.exchange_with_all(sent, into, |place| to.range(place))
     }
 
     /// Exchanges the block of each member in `all` for the member's block.

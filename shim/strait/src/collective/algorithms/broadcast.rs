@@ -58,7 +58,7 @@ impl Team<'_> {
     }
 
     /// Returns the place of the member at a distance from the root.
-    pub(super) const fn absolute(&self, relative: u32, root: u32) -> u32 {
+    pub(in crate::collective) const fn absolute(&self, relative: u32, root: u32) -> u32 {
         (relative + root) % self.count()
     }
 
