@@ -22,6 +22,9 @@ struct Open {
     expected: Option<(u32, usize)>,
 }
 
+/// The operations in one direction that were begun and go on.
+type Opened = [Option<Open>; WIDTH];
+
 impl Team<'_> {
     /// Sends each other member its part of a vector, `out`, and receives the member's message in
     /// the range `to` of `into`.
@@ -31,38 +34,102 @@ impl Team<'_> {
         into: &mut [u8],
         to: impl Fn(u32) -> Range<usize>,
     ) -> Result<(), Error> {
+        let into = part_of_mut(into);
+        self.at_once(|team, [receives, sends], distances| {
+            // SAFETY: `into` is borrowed until `at_once` has ended all operations.
+            unsafe { team.begin_receives(receives, distances.clone(), (into, &to)) }?;
+            team.begin_sends(sends, distances, &out)
+        })
+    }
+
+    /// Sends each other member the block `own` of `all`, and receives the member's message in the
+    /// range `to` of it.
+    ///
+    /// # Safety
+    ///
+    /// No range of another member overlaps `own`.
+    pub(super) unsafe fn exchange_within(
+        &self,
+        own: Range<usize>,
+        all: &mut [u8],
+        to: impl Fn(u32) -> Range<usize>,
+    ) -> Result<(), Error> {
+        let all = part_of_mut(all);
+        let Part { base, length } = part_at(all, own);
+        // SAFETY: `all` is borrowed until `at_once` has ended all operations. The caller guarantees
+        // that none of them writes there.
+        let own = unsafe { core::slice::from_raw_parts(base.as_ptr(), length) };
+        self.at_once(|team, [receives, sends], distances| {
+            // SAFETY: as above.
+            unsafe { team.begin_receives(receives, distances.clone(), (all, &to)) }?;
+            team.begin_sends(sends, distances, |_| own)
+        })
+    }
+
+    /// Receives the message of each other member in the range `to` of `into`.
+    pub(super) fn receive_from_all(
+        &self,
+        into: &mut [u8],
+        to: impl Fn(u32) -> Range<usize>,
+    ) -> Result<(), Error> {
+        let into = part_of_mut(into);
+        self.at_once(|team, [receives, _], distances| {
+            // SAFETY: `into` is borrowed until `at_once` has ended all operations.
+            unsafe { team.begin_receives(receives, distances, (into, &to)) }
+        })
+    }
+
+    /// Sends each other member its part of a vector, `out`.
+    pub(super) fn send_to_all<'b>(&self, out: impl Fn(u32) -> &'b [u8]) -> Result<(), Error> {
+        self.at_once(|team, [_, sends], distances| team.begin_sends(sends, distances, &out))
+    }
+
+    /// Calls `begin` for some distances to other members after the others, and ends the operations
+    /// that it has begun.
+    fn at_once(
+        &self,
+        begin: impl Fn(Team<'_>, [&mut Opened; 2], Range<u32>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         // Mailboxes have room for few messages.
-        let (team, all, count) = (self.with_mail(None), part_of_mut(into), self.count());
+        let (team, count) = (self.with_mail(None), self.count());
         for first in (1..count).step_by(WIDTH) {
+            let (mut receives, mut sends) = ([None; WIDTH], [None; WIDTH]);
             let distances = first..count.min(first + WIDTH as u32);
-            let mut open = [None; 2 * WIDTH];
-            // SAFETY: `into` is borrowed until this returns, and `end_all` ends all operations.
-            let begun = unsafe { team.begin_exchange(&mut open, distances, &out, (all, &to)) };
-            team.end_all(open, begun)?;
+            let begun = begin(team, [&mut receives, &mut sends], distances);
+            let received = team.end_all(receives, begun);
+            team.end_all(sends, received)?;
         }
         Ok(())
     }
 
-    /// Begins the receives from the members at these distances, and then the sends.
+    /// Posts the receives from the members at these distances.
     ///
     /// # Safety
     ///
     /// The vector is writable until the operations in `open` have been ended, and nothing else uses
-    /// it.
-    unsafe fn begin_exchange<'b>(
+    /// the ranges in it.
+    unsafe fn begin_receives(
         &self,
-        open: &mut [Option<Open>; 2 * WIDTH],
+        open: &mut Opened,
         distances: Range<u32>,
-        out: impl Fn(u32) -> &'b [u8],
         (into, to): (Part, impl Fn(u32) -> Range<usize>),
     ) -> Result<(), Error> {
-        let (receives, sends) = open.split_at_mut(WIDTH);
-        for (distance, open) in distances.clone().zip(receives) {
+        for (distance, open) in distances.zip(open) {
             let from = self.absolute(self.count() - distance, self.place);
-            // SAFETY: the caller guarantees it of the whole vector.
+            // SAFETY: the caller guarantees it of all ranges.
             *open = unsafe { self.begin_receive(part_at(into, to(from)), from) }?;
         }
-        for (distance, open) in distances.zip(sends) {
+        Ok(())
+    }
+
+    /// Begins the sends to the members at these distances.
+    fn begin_sends<'b>(
+        &self,
+        open: &mut Opened,
+        distances: Range<u32>,
+        out: impl Fn(u32) -> &'b [u8],
+    ) -> Result<(), Error> {
+        for (distance, open) in distances.zip(open) {
             let place = self.absolute(distance, self.place);
             let id = self.begin_send(out(place), place)?;
             *open = id.map(|id| Open { id, expected: None });
@@ -95,7 +162,7 @@ impl Team<'_> {
     /// any longer.
     fn end_all(
         &self,
-        open: [Option<Open>; 2 * WIDTH],
+        open: Opened,
         mut outcome: Result<(), Error>,
     ) -> Result<(), Error> {
         for Open { id, expected } in open.into_iter().flatten() {

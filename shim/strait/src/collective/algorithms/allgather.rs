@@ -2,7 +2,8 @@
 
 use core::ops::Range;
 
-use super::choice::BRUCK_ALLGATHER;
+use super::choice::{AT_ONCE_MEMBERS, BRUCK_ALLGATHER};
+use super::piece_of;
 use crate::Error;
 use crate::collective::Meeting;
 use crate::collective::blocks::{Blocks, keep};
@@ -32,11 +33,38 @@ impl Team<'_> {
         blocks: Blocks<'_>,
     ) -> Result<(), Error> {
         keep(own, &mut all[blocks.range(self.place)]);
+        if self.count() <= AT_ONCE_MEMBERS && self.is_on_one_node() {
+            return self.allgather_at_once(own, all, blocks);
+        }
         if self.count() > 2 && blocks.total(self.count()) <= BRUCK_ALLGATHER {
             self.allgather_doubling(all, blocks)
         } else {
             self.allgather_ring(all, blocks)
         }
+    }
+
+    /// Sends this member's block to all others, and receives theirs.
+    fn allgather_at_once(
+        &self,
+        own: Option<&[u8]>,
+        all: &mut [u8],
+        blocks: Blocks<'_>,
+    ) -> Result<(), Error> {
+        let to = |place| blocks.range(place);
+        if let Some(own) = own {
+            return self.exchange_with_all(|_| own, all, to);
+        }
+        let own = blocks.range(self.place);
+        let overlaps = |other: Range<usize>| own.start < other.end && other.start < own.end;
+        let mut others = (0..self.count()).filter(|place| *place != self.place);
+        if others.any(|place| overlaps(to(place))) {
+            // The others still expect the whole block.
+            let mut copy = self.scratch(own.len());
+            let own = copied(copy.bytes(), piece_of(all, own));
+            return self.exchange_with_all(|_| own, all, to);
+        }
+        // SAFETY: the others' blocks lie elsewhere.
+        unsafe { self.exchange_within(own, all, to) }
     }
 
     /// Passes each block on around a ring.
@@ -91,6 +119,12 @@ impl Team<'_> {
         }
         Ok(())
     }
+}
+
+/// Fills `copy`, and returns it.
+fn copied<'a>(copy: &'a mut [u8], original: &[u8]) -> &'a [u8] {
+    copy.copy_from_slice(original);
+    copy
 }
 
 /// Returns a range of `all` to read and another to write. They do not overlap.

@@ -1,6 +1,6 @@
 //! All-to-all.
 
-use super::choice::{BRUCK_BLOCK, BRUCK_MEMBERS};
+use super::choice::{BRUCK_BLOCK, BRUCK_MEMBERS, BRUCK_NODE_BLOCK, BRUCK_NODE_MEMBERS};
 use super::piece_of;
 use crate::Error;
 use crate::collective::blocks::Blocks;
@@ -15,10 +15,7 @@ impl Team<'_> {
         into: &mut [u8],
         to: Blocks<'_>,
     ) -> Result<(), Error> {
-        if let Blocks::Equal(block) = to
-            && block <= BRUCK_BLOCK
-            && self.count() >= BRUCK_MEMBERS
-        {
+        if let Some(block) = self.passed_on(to) {
             into.copy_from_slice(out);
             return self.alltoall_passed_on(into, block);
         }
@@ -35,10 +32,7 @@ impl Team<'_> {
         all: &mut [u8],
         blocks: Blocks<'_>,
     ) -> Result<(), Error> {
-        if let Blocks::Equal(block) = blocks
-            && block <= BRUCK_BLOCK
-            && self.count() >= BRUCK_MEMBERS
-        {
+        if let Some(block) = self.passed_on(blocks) {
             return self.alltoall_passed_on(all, block);
         }
         let longest = (0..self.count()).map(|place| blocks.length(place)).max().unwrap_or(0);
@@ -53,6 +47,16 @@ impl Team<'_> {
             self.exchange(sent, partner, block, partner)?;
         }
         Ok(())
+    }
+
+    /// Returns the length of the blocks, if they are to be passed on.
+    fn passed_on(&self, blocks: Blocks<'_>) -> Option<usize> {
+        let Blocks::Equal(block) = blocks else { return None };
+        let (most, members) = match self.is_on_one_node() {
+            true => (BRUCK_NODE_BLOCK, BRUCK_NODE_MEMBERS),
+            false => (BRUCK_BLOCK, BRUCK_MEMBERS),
+        };
+        (block <= most && self.count() >= members).then_some(block)
     }
 
     /// Returns the member that this one meets in a round. Each pair meets in one round, and each

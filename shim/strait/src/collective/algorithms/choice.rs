@@ -25,11 +25,27 @@ pub(super) const TREE_MEMBERS: u32 = 64;
 /// Bytes of all blocks up to which an allgather doubles what each member has (Bruck).
 pub(super) const BRUCK_ALLGATHER: usize = 128 << 10;
 
-/// Bytes of one block up to which an all-to-all passes blocks on through other members (Bruck).
+/// Bytes of one block up to which an all-to-all between nodes passes blocks on through other
+/// members (Bruck).
 pub(super) const BRUCK_BLOCK: usize = 1 << 10;
 
-/// Fewest members for which an all-to-all passes blocks on.
+/// Fewest members on several nodes for which an all-to-all passes blocks on.
 pub(super) const BRUCK_MEMBERS: u32 = 4;
+
+/// The same on one node. Up to 16 members that take turns on two processors are faster with all
+/// messages under way at once.
+pub(super) const BRUCK_NODE_BLOCK: usize = 256;
+
+/// Fewest members on one node for which an all-to-all passes blocks on.
+pub(super) const BRUCK_NODE_MEMBERS: u32 = 32;
+
+/// Bytes of all blocks from which a root of a gather or a scatter has messages with all members
+/// under way at once. The others then copy at the same time.
+pub(super) const AT_ONCE: usize = 64 << 10;
+
+/// Most members of a node that gather their blocks at all members by messages of each to all
+/// others.
+pub(super) const AT_ONCE_MEMBERS: u32 = 16;
 
 /// Bytes of the vector from which each of three or more members of a reduce-scatter combines only
 /// its own block. Two members always do.

@@ -1,6 +1,6 @@
 //! Gather.
 
-use super::choice::{TREE_BLOCK, TREE_MEMBERS};
+use super::choice::{AT_ONCE, TREE_BLOCK, TREE_MEMBERS};
 use crate::Error;
 use crate::collective::Meeting;
 use crate::collective::blocks::{Blocks, keep};
@@ -36,6 +36,9 @@ impl Team<'_> {
 
     /// Receives the block of each other member.
     pub(super) fn gather_each(&self, all: &mut [u8], blocks: Blocks<'_>) -> Result<(), Error> {
+        if all.len() >= AT_ONCE {
+            return self.receive_from_all(all, |place| blocks.range(place));
+        }
         for step in 1..self.count() {
             let place = self.absolute(step, self.place);
             self.receive(&mut all[blocks.range(place)], place)?;

@@ -1,6 +1,7 @@
 //! Scatter.
 
-use super::choice::{NODE_BLOCK, TREE_BLOCK, TREE_MEMBERS};
+use super::choice::{AT_ONCE, NODE_BLOCK, TREE_BLOCK, TREE_MEMBERS};
+use super::piece_of;
 use crate::Error;
 use crate::collective::blocks::Blocks;
 use crate::collective::team::Team;
@@ -33,6 +34,9 @@ impl Team<'_> {
 
     /// Sends each other member its block.
     fn scatter_each(&self, all: &[u8], blocks: Blocks<'_>) -> Result<(), Error> {
+        if all.len() >= AT_ONCE {
+            return self.send_to_all(|place| piece_of(all, blocks.range(place)));
+        }
         for step in 1..self.count() {
             let place = self.absolute(step, self.place);
             self.send(&all[blocks.range(place)], place)?;
