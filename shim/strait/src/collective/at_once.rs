@@ -7,12 +7,17 @@ use strait_core::buffer::{Cursor, Part};
 use strait_core::engine::{Owner, Received, RequestId};
 use strait_core::matching::Pattern;
 
+use super::algorithms::piece_of_mut;
 use super::team::Team;
 use crate::Error;
 use crate::buffer::part_of_mut;
 
 /// Most messages in each direction that are under way at once.
 const WIDTH: usize = 16;
+
+/// Mean length of a member's messages, in bytes, up to which all are sent before any is received.
+/// They need not wait for their receives, and receives that are posted take longer.
+const SENT_FIRST: usize = 32 << 10;
 
 /// An operation that goes on.
 #[derive(Clone, Copy)]
@@ -34,6 +39,16 @@ impl Team<'_> {
         into: &mut [u8],
         to: impl Fn(u32) -> Range<usize>,
     ) -> Result<(), Error> {
+        if into.len() <= self.count() as usize * SENT_FIRST {
+            if self.count() == 2 {
+                let other = 1 - self.place;
+                return self.exchange(out(other), other, piece_of_mut(into, to(other)), other);
+            }
+            return self.at_once(|team, [_, sends], distances| {
+                team.begin_sends(sends, distances.clone(), &out)?;
+                team.receive_each(into, distances, &to)
+            });
+        }
         let into = part_of_mut(into);
         self.at_once(|team, [receives, sends], distances| {
             // SAFETY: `into` is borrowed until `at_once` has ended all operations.
@@ -88,7 +103,7 @@ impl Team<'_> {
     /// that it has begun.
     fn at_once(
         &self,
-        begin: impl Fn(Team<'_>, [&mut Opened; 2], Range<u32>) -> Result<(), Error>,
+        mut begin: impl FnMut(Team<'_>, [&mut Opened; 2], Range<u32>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         // Mailboxes have room for few messages.
         let (team, count) = (self.with_mail(None), self.count());
@@ -98,6 +113,20 @@ impl Team<'_> {
             let begun = begin(team, [&mut receives, &mut sends], distances);
             let received = team.end_all(receives, begun);
             team.end_all(sends, received)?;
+        }
+        Ok(())
+    }
+
+    /// Receives the messages of the members at these distances, one after the other.
+    fn receive_each(
+        &self,
+        into: &mut [u8],
+        distances: Range<u32>,
+        to: impl Fn(u32) -> Range<usize>,
+    ) -> Result<(), Error> {
+        for distance in distances {
+            let from = self.absolute(self.count() - distance, self.place);
+            self.receive(piece_of_mut(into, to(from)), from)?;
         }
         Ok(())
     }

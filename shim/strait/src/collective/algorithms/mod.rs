@@ -28,3 +28,9 @@ mod scatter;
 fn piece_of(vector: &[u8], range: Range<usize>) -> &[u8] {
     &vector[range]
 }
+
+/// Returns a range of a vector, to write.
+#[inline(never)]
+pub(super) fn piece_of_mut(vector: &mut [u8], range: Range<usize>) -> &mut [u8] {
+    &mut vector[range]
+}
