@@ -188,7 +188,8 @@ mod tests {
             let all: [OwnedBuffer; 200] = core::array::from_fn(|_| buffers.take(length).unwrap());
             all.into_iter().for_each(|owned| buffers.put_back(owned));
         }
-        let kept = |(class, spare): (usize, &SpareBuffers)| spare.count.get() * size_of_class(class);
+        let kept =
+            |(class, spare): (usize, &SpareBuffers)| spare.count.get() * size_of_class(class);
         let (short, long) = buffers.spare.split_at(class_of(SHORT).unwrap() + 1);
         assert!(short.iter().enumerate().all(|spare| kept(spare) <= SHORT_KEPT));
         let long: usize = long.iter().enumerate().map(|(i, s)| kept((short.len() + i, s))).sum();

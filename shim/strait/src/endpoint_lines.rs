@@ -77,7 +77,11 @@ impl Endpoint<'_> {
             match found {
                 Bypass::Received(status) => return Some(status),
                 Bypass::Closed => break,
-                Bypass::Nothing if look >= polls => break,
+                Bypass::Nothing if look >= polls => {
+                    if !self.world().yield_in_lines(look - polls, source) {
+                        break;
+                    }
+                }
                 Bypass::Nothing if look % POLLS_PER_QUEUE != 0 => {
                     engine.prefetch_next(source, bytes.len());
                     finish_look();

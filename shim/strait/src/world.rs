@@ -165,7 +165,7 @@ impl World {
         let (watch, cma) = (LivenessWatch::new(size), Cma::new(&segment, rank));
         let resources = OsResources { network, watch, cma };
         let place = RankContext { map: Arc::clone(&map), rank, size, sleep, begin: Instant::now() };
-        Ok(Self {
+        let world = Self {
             engine: RankEngine::new(place, resources, engine),
             number: WorldNumber::next(),
             scopes: Cell::new(0),
@@ -189,13 +189,9 @@ impl World {
             store,
             nodes,
             map,
-        })
-    }
-
-    /// Returns how long a wait on `node` spins, if the ranks there share `cpus` processors.
-    fn spin_limits(nodes: &Nodes, node: u32, cpus: usize, beside_devices: bool) -> SpinLimits {
-        let spin = SpinLimits::new(nodes.ranks_on(node).count() as u32, cpus);
-        if beside_devices { spin.beside_devices(nodes.ranks(), cpus) } else { spin }
+        };
+        world.suit_parcels(cpus);
+        Ok(world)
     }
 
     /// Returns this process's rank, from 0.

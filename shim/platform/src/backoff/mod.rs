@@ -18,6 +18,7 @@
 //! | [`YIELDS_OF_SLICES`] | 16 | other programs run before a rank pays for a sleep |
 //! | [`POLLS_CROWDED`] | 2 | the awaited rank may need this processor; see below |
 //! | [`YIELDS_CROWDED`] | 10 | all other ranks have run by then |
+//! | [`YIELDS_IN_LINES`] | 4 | a look at lines after each is shorter than a round of progress |
 //! | [`POLLS_BESIDE_DEVICES`] | 100 | tens of µs: a device's thread may need the processor |
 //! | [`POLLS_SHORT`] | 200 | longer than a cache line takes between distant processors |
 //! | [`POLLS_PER_PROGRESS`] | 64 | the shorter the loop, the sooner an arrival is seen |
@@ -61,6 +62,11 @@
 //! and take 27 after as many yields as the barrier lasts; exclusive locks took 74, and take 18. The
 //! best peer, which never sleeps, takes 27 and 31.
 //!
+//! With more ranks than processors, polls before a yield are time that the awaited rank does not
+//! have. With 20 of them, all of `MPI_Allreduce` of 8 bytes and a barrier took 7.2, 8.3 and 24 µs for
+//! three, four and eight ranks on two processors, and take 4.3, 5.4 and 16 with 2
+//! ([figures](../../../../docs/front-speed.md)).
+//!
 //! Where other programs have the processors, each yield takes a time slice, and a rank that sleeps
 //! is served sooner than one that yields. So a yield that takes long counts as many.
 
@@ -88,6 +94,8 @@ pub struct SpinLimits {
     polls: u32,
     /// Yields, each with one poll, before the first sleep.
     yields: u32,
+    /// Yields between polls of lines alone, before any of the others.
+    in_lines: u32,
 }
 
 impl SpinLimits {
@@ -100,9 +108,9 @@ impl SpinLimits {
     #[must_use]
     pub const fn new(ranks: u32, cpus: usize) -> Self {
         if ranks as usize <= cpus {
-            Self { polls: POLLS_UNCROWDED, yields: YIELDS_UNCROWDED }
+            Self { polls: POLLS_UNCROWDED, yields: YIELDS_UNCROWDED, in_lines: 0 }
         } else {
-            Self { polls: POLLS_CROWDED, yields: YIELDS_CROWDED }
+            Self { polls: POLLS_CROWDED, yields: YIELDS_CROWDED, in_lines: YIELDS_IN_LINES }
         }
     }
 
@@ -113,11 +121,12 @@ impl SpinLimits {
     /// no thread waits.
     #[must_use]
     pub const fn beside_devices(self, ranks: u32, cpus: usize) -> Self {
-        let Self { polls, yields } = self;
+        let Self { polls, yields, in_lines } = self;
         if 2 * ranks as usize <= cpus || polls < POLLS_BESIDE_DEVICES {
             self
         } else {
-            Self { polls: POLLS_BESIDE_DEVICES, yields: polls + yields - POLLS_BESIDE_DEVICES }
+            let yields = polls + yields - POLLS_BESIDE_DEVICES;
+            Self { polls: POLLS_BESIDE_DEVICES, yields, in_lines }
         }
     }
 
@@ -133,14 +142,14 @@ impl SpinLimits {
     #[inline]
     #[must_use]
     pub const fn without_yields(self) -> Self {
-        Self { yields: 0, ..self }
+        Self { yields: 0, in_lines: 0, ..self }
     }
 
     /// Returns the limits of a wait that sleeps, or lets other threads go on, after `polls` polls.
     #[inline]
     #[must_use]
     pub const fn after(polls: u32) -> Self {
-        Self { polls, yields: 0 }
+        Self { polls, yields: 0, in_lines: 0 }
     }
 
     /// Returns limits with which a wait sleeps at once.
@@ -148,6 +157,18 @@ impl SpinLimits {
     #[must_use]
     pub const fn none() -> Self {
         Self::after(0)
+    }
+
+    /// Yields once in a wait that looks at lines alone, after `yields` others. Returns false when
+    /// the wait has to go on in another way.
+    #[inline]
+    #[must_use]
+    pub fn yield_in_lines(&self, yields: u32) -> bool {
+        let may_yield = yields < self.in_lines;
+        if may_yield {
+            std::thread::yield_now();
+        }
+        may_yield
     }
 
     /// Returns the number of polls before the first yield.

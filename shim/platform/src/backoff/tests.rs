@@ -76,7 +76,7 @@ fn a_wait_continues_from_the_last_check_of_an_earlier_one() {
 
 #[test]
 fn sleeps_grow_until_something_moves() {
-    let mut backoff = Backoff::new(SpinLimits { polls: 0, yields: 0 });
+    let mut backoff = Backoff::new(SpinLimits::none());
     let times: Vec<_> = (0..10).map(|_| backoff.sleep_time()).collect();
     assert!(times.is_sorted() && times[0] == SLEEP_MIN && times[9] == SLEEP_MIN * 32, "{times:?}");
     backoff.reset();
@@ -107,7 +107,7 @@ fn a_call_that_finds_something_delays_the_sleep() {
 
 #[test]
 fn liveness_is_checked_before_the_next_sleep() {
-    let mut backoff = Backoff::new(SpinLimits { polls: 0, yields: 0 });
+    let mut backoff = Backoff::new(SpinLimits::none());
     assert_eq!(backoff.pause(), Next::Sleep);
     backoff.check_next();
     assert_eq!(backoff.pause(), Next::CheckLiveness);

@@ -17,6 +17,9 @@ pub const POLLS_CROWDED: u32 = 2;
 /// Yields before the first sleep, with more ranks than processors.
 pub const YIELDS_CROWDED: u32 = 10;
 
+/// Yields of a wait that looks at lines alone, with more ranks than processors.
+pub const YIELDS_IN_LINES: u32 = 4;
+
 /// Polls before the first yield to a device's thread.
 pub const POLLS_BESIDE_DEVICES: u32 = 100;
 

@@ -189,11 +189,7 @@ impl Team<'_> {
 
     /// Waits for operations, and gives them up after an error, so that none has a claim on memory
     /// any longer.
-    fn end_all(
-        &self,
-        open: Opened,
-        mut outcome: Result<(), Error>,
-    ) -> Result<(), Error> {
+    fn end_all(&self, open: Opened, mut outcome: Result<(), Error>) -> Result<(), Error> {
         for Open { id, expected } in open.into_iter().flatten() {
             outcome = match (outcome, expected) {
                 (Ok(()), Some(expected)) => self.check_received(expected, self.finish(id)),

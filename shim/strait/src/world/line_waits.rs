@@ -1,7 +1,9 @@
 //! Waits for requests by looks at lines alone, which are shorter than rounds of progress.
 
 use strait_core::engine::{Bypass, RequestId, Status, Ticket};
+use strait_core::matching::ANY_SOURCE;
 use strait_core::sync::{finish_look, spin_hint};
+use strait_platform::Rank;
 use strait_platform::backoff::{POLLS_PER_PROGRESS, POLLS_PER_QUEUE};
 
 use super::World;
@@ -56,7 +58,30 @@ impl World {
                 spin_hint();
             }
         }
+        for yields in 0.. {
+            if !self.yield_in_lines(yields, ANY_SOURCE) {
+                break;
+            }
+            engine.serve_lines();
+            if let Some(found) = look() {
+                return Some(found);
+            }
+        }
         None
+    }
+
+    /// Yields once in a wait that looks at the lines of `source` alone, after `yields` others. With
+    /// more ranks than processors, the message has mostly come by then, and a look takes it with
+    /// fewer steps than a round of progress. Returns false when the wait has to go on in another
+    /// way.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn yield_in_lines(&self, yields: u32, source: Rank) -> bool {
+        let engine = &self.engine;
+        let is_busy = engine.has_work_outside_lines()
+            || (self.needs_rounds() && engine.has_unexpected())
+            || (source != ANY_SOURCE && engine.others_have_lines(source));
+        !is_busy && self.spin.yield_in_lines(yields)
     }
 
     /// Ends a request and returns its status, if it is over without a failure or its message lies
