@@ -63,8 +63,8 @@
 //! best peer, which never sleeps, takes 27 and 31.
 //!
 //! With more ranks than processors, polls before a yield are time that the awaited rank does not
-//! have. With 20 of them, all of `MPI_Allreduce` of 8 bytes and a barrier took 7.2, 8.3 and 24 µs for
-//! three, four and eight ranks on two processors, and take 4.3, 5.4 and 16 with 2
+//! have. An allreduce of 8 bytes and a barrier of three, four and eight ranks on two processors
+//! took 7.2, 8.3 and 24 µs with 20 polls, and take 4.3, 5.4 and 16 with 2
 //! ([figures](../../../../docs/front-speed.md)).
 //!
 //! Where other programs have the processors, each yield takes a time slice, and a rank that sleeps
