@@ -66,7 +66,7 @@ pub(crate) const PARCEL_MAX: Variable = Variable {
     name: "STRAIT_PARCEL_MAX",
     meaning: "longest message in parcels, while the rank has enough, bytes; 0 turns parcels off",
     expected: "a number of bytes",
-    default: "524288; 131072 where a node has more ranks than processors; 65536 on Intel's \
+    default: "524288; 65536 where a node has more ranks than processors, and on Intel's \
               processors with fast short strings",
 };
 

@@ -12,9 +12,9 @@ use crate::{Error, env};
 
 /// Longest message that goes in parcels where ranks take turns on processors, in bytes. Both sides
 /// copy at once in parcels. Where they cannot, one copy by the kernel is faster. Four ranks on two
-/// processors, messages between random pairs, µs in parcels and by one copy: near, 128 KiB 21 and
-/// 18, 256 KiB 43 and 33, 512 KiB 120 and 65; far 33 and 44, 96 and 86, 213 and 165.
-const PARCEL_MAX_CROWDED: usize = 128 << 10;
+/// processors, near, µs in parcels and by one copy: messages between random pairs of 128 KiB 21 and
+/// 18, of 256 KiB 43 and 33, of 512 KiB 120 and 65; 128 KiB from each to the next, 15 to 30 and 11.
+const PARCEL_MAX_CROWDED: usize = 64 << 10;
 
 impl World {
     /// Returns how long a wait on `node` spins, if the ranks there share `cpus` processors.
