@@ -38,6 +38,10 @@ pub(crate) struct Options {
     /// The MPI, from Debian's packages
     #[arg(long, value_enum, default_value_t = Mpi::Mpich)]
     mpi: Mpi,
+    /// Another MPI, where it was installed, such as target/mpi/intel-devel. Tests in Fortran are
+    /// not built then
+    #[arg(long, value_name = "PREFIX", conflicts_with = "mpi")]
+    prefix: Option<PathBuf>,
     /// Seconds after which a test is killed
     #[arg(long, value_name = "N", default_value_t = 90)]
     seconds: u32,
@@ -71,8 +75,11 @@ enum Verdict {
 
 /// Runs `cargo xtask suite`.
 pub(crate) fn run(shell: &Shell, options: &Options) -> Result<(), Stop> {
-    let suite =
-        Suite { shell, options, build: shell.target().join("suite").join(options.mpi.name()) };
+    let prefix = options.prefix.as_ref().map(|prefix| prefix.canonicalize()).transpose();
+    let prefix = prefix.map_err(|error| Stop::io(Path::new("--prefix"), &error))?;
+    let name = prefix.as_ref().and_then(|prefix| prefix.file_name()?.to_str());
+    let build = shell.target().join("suite").join(name.unwrap_or(options.mpi.name()));
+    let suite = Suite { shell, options, build, prefix };
     suite.configure()?;
     let defaults = FOLDERS.map(str::to_owned);
     let folders = if options.folders.is_empty() { &defaults } else { &*options.folders };
@@ -100,6 +107,8 @@ struct Suite<'a> {
     options: &'a Options,
     /// The folder in which the tests are built.
     build: PathBuf,
+    /// The installation of an MPI that is none of Debian's.
+    prefix: Option<PathBuf>,
 }
 
 impl Suite<'_> {
@@ -111,12 +120,15 @@ impl Suite<'_> {
         fs::create_dir_all(&self.build).map_err(|error| Stop::io(&self.build, &error))?;
         let tests = &self.options.tests;
         let tests = tests.canonicalize().map_err(|error| Stop::io(tests, &error))?;
-        let mpi = self.options.mpi.name();
         let step = self.shell.step("env", "-C").arg(&self.build);
-        let programs =
-            [("CC", "cc"), ("CXX", "cxx"), ("F77", "f77"), ("FC", "fort"), ("EXEC", "exec")];
+        let programs: &[_] = match self.prefix {
+            None => {
+                &[("CC", "cc"), ("CXX", "cxx"), ("F77", "f77"), ("FC", "fort"), ("EXEC", "exec")]
+            }
+            Some(_) => &[("CC", "cc"), ("EXEC", "exec")],
+        };
         let step = programs.iter().fold(step, |step, (variable, program)| {
-            step.arg(format!("MPI{variable}=mpi{program}.{mpi}"))
+            step.arg(format!("MPI{variable}={}", self.program(program).display()))
         });
         // Some tests pass buffers of several types to one function of Fortran's.
         let step = step.arg("FFLAGS=-fallow-argument-mismatch");
@@ -125,8 +137,10 @@ impl Suite<'_> {
         let hidden = "-DOMPI_OMIT_MPI1_COMPAT_DECLS=0 -DOMPI_ENABLE_MPI1_COMPAT=1";
         let step = step.arg(format!("CPPFLAGS={hidden}"));
         let step = step.arg(tests.join("configure"));
-        let options = ["--enable-strictmpi", "--disable-cxx"];
-        options.iter().fold(step, Step::arg).output()?;
+        let fortran = ["--disable-f77", "--disable-fc"];
+        let options: &[_] = if self.prefix.is_some() { &fortran } else { &[] };
+        let options = ["--enable-strictmpi", "--disable-cxx"].iter().chain(options);
+        options.fold(step, Step::arg).output()?;
         // The support library warns, and some of its tests lack a function: `judge` names them.
         let _ = self.shell.step("make", "-k -s -C").arg(&self.build).output();
         // `configure` leaves the library of `f08` empty, unless MPICH's own build calls it.
@@ -134,6 +148,14 @@ impl Suite<'_> {
         let make = self.shell.step("make", "-s -C").arg(self.build.join("util"));
         let _ = library.split_whitespace().fold(make, Step::arg).output();
         Ok(())
+    }
+
+    /// Returns a program of the MPI, such as `exec` for `mpiexec`.
+    fn program(&self, name: &str) -> PathBuf {
+        match &self.prefix {
+            Some(prefix) => prefix.join(format!("bin/mpi{name}")),
+            None => format!("mpi{name}.{}", self.options.mpi.name()).into(),
+        }
     }
 
     /// Returns the tests of a folder and of the folders below it that its list names, but for
@@ -180,11 +202,17 @@ impl Suite<'_> {
             Some(strait) => step.arg(strait).arg("mpi"),
             None => step,
         };
-        let step = step.arg(format!("mpiexec.{}", self.options.mpi.name()));
+        let step = step.arg(self.program("exec"));
         let step = step.arg("-n").arg(test.ranks()).arg(format!("./{}", test.program()));
         let step = test.arguments().iter().fold(step, Step::arg);
         let step =
             test.environment().iter().fold(step, |step, (name, value)| step.env(name, value));
+        let step = match &self.prefix {
+            Some(prefix) => {
+                step.env("LD_LIBRARY_PATH", prefix.join("lib")).env("I_MPI_ROOT", prefix)
+            }
+            None => step,
+        };
         // Open MPI refuses root, and more ranks than processors.
         let step = step.env("OMPI_ALLOW_RUN_AS_ROOT", "1");
         let step = step.env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");

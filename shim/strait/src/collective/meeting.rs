@@ -237,6 +237,9 @@ impl GroupBarrier {
     fn wait(&mut self, team: &Team<'_>) -> Result<(), Error> {
         // SAFETY: the team's world keeps the segment mapped.
         let slot = unsafe { self.slot.as_ref() };
+        if team.world.look_between_yields(|| self.barrier.is_over(slot).then_some(())).is_some() {
+            return self.progress_sometimes(team.world);
+        }
         let what = || team.barrier_wait();
         let outcome = team.world.wait_until(what, || {
             // The order matters: a member's entry comes before its end.
@@ -265,6 +268,11 @@ impl GroupBarrier {
                 return Ok(length);
             }
             spin_hint();
+        }
+        let take = || self.exchange.take(line, theirs);
+        if let Some(length) = team.world.look_between_yields(take) {
+            self.progress_sometimes(team.world)?;
+            return Ok(length);
         }
         let what = || team.exchange_wait();
         let outcome = team.world.wait_until(what, || {

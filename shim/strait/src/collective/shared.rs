@@ -112,6 +112,9 @@ impl SharedSteps<'_> {
             }
             spin_hint();
         }
+        if team.world.look_between_yields(|| is_over(buffers).then_some(())).is_some() {
+            return Ok(());
+        }
         let what = || team.step_wait(place);
         let outcome = team.world.wait_until(what, || {
             // The order matters: a member's entry comes before its end.

@@ -58,13 +58,22 @@ impl World {
                 spin_hint();
             }
         }
+        self.look_between_yields(|| {
+            engine.serve_lines();
+            look()
+        })
+    }
+
+    /// Looks after each of a few yields until `look` returns a value, where ranks take turns on
+    /// processors and nothing else has to be done.
+    #[inline]
+    pub(crate) fn look_between_yields<T>(&self, mut look: impl FnMut() -> Option<T>) -> Option<T> {
         for yields in 0.. {
             if !self.yield_in_lines(yields, ANY_SOURCE) {
-                break;
+                return None;
             }
-            engine.serve_lines();
-            if let Some(found) = look() {
-                return Some(found);
+            if let found @ Some(_) = look() {
+                return found;
             }
         }
         None

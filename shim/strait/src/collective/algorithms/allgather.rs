@@ -33,7 +33,8 @@ impl Team<'_> {
         blocks: Blocks<'_>,
     ) -> Result<(), Error> {
         keep(own, &mut all[blocks.range(self.place)]);
-        if self.count() <= AT_ONCE_MEMBERS && self.is_on_one_node() {
+        let is_in_place_of_two = own.is_none() && self.count() == 2;
+        if self.count() <= AT_ONCE_MEMBERS && !is_in_place_of_two && self.is_on_one_node() {
             return self.allgather_at_once(own, all, blocks);
         }
         if self.count() > 2 && blocks.total(self.count()) <= BRUCK_ALLGATHER {
