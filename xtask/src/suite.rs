@@ -120,7 +120,7 @@ impl Suite<'_> {
         fs::create_dir_all(&self.build).map_err(|error| Stop::io(&self.build, &error))?;
         let tests = &self.options.tests;
         let tests = tests.canonicalize().map_err(|error| Stop::io(tests, &error))?;
-        let step = self.shell.step("env", "-C").arg(&self.build);
+        let step = self.with_paths(self.shell.step("env", "-C").arg(&self.build));
         let programs: &[_] = match self.prefix {
             None => {
                 &[("CC", "cc"), ("CXX", "cxx"), ("F77", "f77"), ("FC", "fort"), ("EXEC", "exec")]
@@ -142,12 +142,23 @@ impl Suite<'_> {
         let options = ["--enable-strictmpi", "--disable-cxx"].iter().chain(options);
         options.fold(step, Step::arg).output()?;
         // The support library warns, and some of its tests lack a function: `judge` names them.
-        let _ = self.shell.step("make", "-k -s -C").arg(&self.build).output();
+        let make = self.with_paths(self.shell.step("make", "-k -s -C"));
+        let _ = make.arg(&self.build).output();
         // `configure` leaves the library of `f08` empty, unless MPICH's own build calls it.
         let library = "libmtest_f08.la am_libmtest_f08_la_OBJECTS=mtest_f08.lo";
         let make = self.shell.step("make", "-s -C").arg(self.build.join("util"));
         let _ = library.split_whitespace().fold(make, Step::arg).output();
         Ok(())
+    }
+
+    /// Adds the variables by which the programs of an installation find its libraries.
+    fn with_paths<'s>(&self, step: Step<'s>) -> Step<'s> {
+        match &self.prefix {
+            Some(prefix) => {
+                step.env("LD_LIBRARY_PATH", prefix.join("lib")).env("I_MPI_ROOT", prefix)
+            }
+            None => step,
+        }
     }
 
     /// Returns a program of the MPI, such as `exec` for `mpiexec`.
@@ -181,7 +192,8 @@ impl Suite<'_> {
 
     fn judge(&self, test: &Test) -> Verdict {
         let home = self.build.join(test.folder());
-        let make = self.shell.step("make", "-s -C").arg(&home).arg(test.program());
+        let make = self.with_paths(self.shell.step("make", "-s -C"));
+        let make = make.arg(&home).arg(test.program());
         if make.output().is_err() {
             return Verdict::NotBuilt;
         }
@@ -207,12 +219,7 @@ impl Suite<'_> {
         let step = test.arguments().iter().fold(step, Step::arg);
         let step =
             test.environment().iter().fold(step, |step, (name, value)| step.env(name, value));
-        let step = match &self.prefix {
-            Some(prefix) => {
-                step.env("LD_LIBRARY_PATH", prefix.join("lib")).env("I_MPI_ROOT", prefix)
-            }
-            None => step,
-        };
+        let step = self.with_paths(step);
         // Open MPI refuses root, and more ranks than processors.
         let step = step.env("OMPI_ALLOW_RUN_AS_ROOT", "1");
         let step = step.env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
