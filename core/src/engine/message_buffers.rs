@@ -25,14 +25,8 @@ const LEAST: usize = crate::sync::CACHE_LINE;
 /// kept.
 const CLASSES: usize = 15;
 
-/// Size of the largest class that has its own limit, in bytes.
-const SHORT: usize = 16 << 10;
-
-/// Bytes that a class of short buffers keeps at most.
-const SHORT_KEPT: usize = 128 << 10;
-
-/// Bytes that all longer classes keep at most, together.
-const LONG_KEPT: usize = 2 << 20;
+/// Bytes that a class keeps at most, unless two of its buffers are longer.
+const KEPT: usize = 128 << 10;
 
 /// The spare buffers of one size. Each begins with the address of the next.
 #[derive(Debug, Default)]
@@ -46,8 +40,6 @@ struct SpareBuffers {
 pub(super) struct MessageBuffers<M: Memory> {
     memory: M,
     spare: [SpareBuffers; CLASSES],
-    /// Bytes of the longer classes that are kept.
-    long_kept: Cell<usize>,
 }
 
 // SAFETY: the spare buffers belong to this value alone, as those of a vector do.
@@ -55,7 +47,7 @@ unsafe impl<M: Memory + Send> Send for MessageBuffers<M> {}
 
 impl<M: Memory> MessageBuffers<M> {
     pub(super) fn new(memory: M) -> Self {
-        Self { memory, spare: Default::default(), long_kept: Cell::new(0) }
+        Self { memory, spare: Default::default() }
     }
 
     pub(super) const fn memory(&self) -> &M {
@@ -65,12 +57,7 @@ impl<M: Memory> MessageBuffers<M> {
     /// Returns memory for `length` bytes, at least one.
     pub(super) fn take(&self, length: usize) -> Result<OwnedBuffer, OutOfMemory> {
         let length = length.max(1);
-        if let Some(class) = class_of(length)
-            && let Some(base) = self.spare[class].take()
-        {
-            if size_of_class(class) > SHORT {
-                self.long_kept.set(self.long_kept.get() - size_of_class(class));
-            }
+        if let Some(base) = class_of(length).and_then(|class| self.spare[class].take()) {
             return Ok(OwnedBuffer { base, length });
         }
         let base = self.memory.allocate(layout(length)?);
@@ -79,28 +66,17 @@ impl<M: Memory> MessageBuffers<M> {
 
     /// Takes back a buffer that [`MessageBuffers::take`] returned. Its only user is done with it.
     pub(super) fn put_back(&self, OwnedBuffer { base, length }: OwnedBuffer) {
-        let is_kept = class_of(length).is_some_and(|class| self.keep(base, class));
+        let is_kept = class_of(length).is_some_and(|class| {
+            let has_room =
+                (self.spare[class].count.get() + 1) * size_of_class(class) <= kept(class);
+            if has_room {
+                self.spare[class].put(base);
+            }
+            has_room
+        });
         if !is_kept {
             self.free(base, length);
         }
-    }
-
-    /// Keeps a buffer for the next messages if there is room for it.
-    fn keep(&self, base: NonNull<u8>, class: usize) -> bool {
-        let (spare, size) = (&self.spare[class], size_of_class(class));
-        if size <= SHORT {
-            if (spare.count.get() + 1) * size > SHORT_KEPT {
-                return false;
-            }
-        } else {
-            let kept = self.long_kept.get() + size;
-            if kept > LONG_KEPT {
-                return false;
-            }
-            self.long_kept.set(kept);
-        }
-        spare.put(base);
-        true
     }
 
     fn free(&self, base: NonNull<u8>, length: usize) {
@@ -150,6 +126,11 @@ const fn size_of_class(class: usize) -> usize {
     LEAST << class
 }
 
+/// Returns how many bytes the spare buffers of a class have at most.
+fn kept(class: usize) -> usize {
+    KEPT.max(2 * size_of_class(class))
+}
+
 /// Returns the layout with which `length` bytes are allocated and released.
 fn layout(length: usize) -> Result<Layout, OutOfMemory> {
     let size = class_of(length).map_or(length, size_of_class);
@@ -183,34 +164,28 @@ mod tests {
     #[test]
     fn what_is_kept_is_bounded_and_the_longest_buffers_are_not() {
         let buffers = MessageBuffers::new(Counted::default());
-        let longest = size_of_class(CLASSES - 1);
-        for length in [1, LEAST, 4096, SHORT, SHORT + 1, longest, longest + 1] {
+        for length in [1, LEAST, 4096, 64 << 10, size_of_class(CLASSES - 1), 2 << 20] {
             let all: [OwnedBuffer; 200] = core::array::from_fn(|_| buffers.take(length).unwrap());
             all.into_iter().for_each(|owned| buffers.put_back(owned));
         }
-        let kept =
-            |(class, spare): (usize, &SpareBuffers)| spare.count.get() * size_of_class(class);
-        let (short, long) = buffers.spare.split_at(class_of(SHORT).unwrap() + 1);
-        assert!(short.iter().enumerate().all(|spare| kept(spare) <= SHORT_KEPT));
-        let long: usize = long.iter().enumerate().map(|(i, s)| kept((short.len() + i, s))).sum();
-        assert_eq!(long, buffers.long_kept.get());
-        assert!(long <= LONG_KEPT && buffers.spare[0].count.get() > 0);
+        for (class, spare) in buffers.spare.iter().enumerate() {
+            assert!(spare.count.get() * size_of_class(class) <= kept(class));
+        }
+        assert!(buffers.spare[0].count.get() > 0 && buffers.spare[CLASSES - 1].count.get() > 0);
     }
 
     #[test]
-    fn long_buffers_serve_again() {
+    fn long_buffers_serve_again_whatever_other_lengths_were_kept() {
         Counted::lend(|counted| {
             let buffers = MessageBuffers::new(counted.clone());
-            for length in [128 << 10, 100_000, 128 << 10] {
+            let others: [OwnedBuffer; 100] =
+                core::array::from_fn(|_| buffers.take(32 << 10).unwrap());
+            others.into_iter().for_each(|owned| buffers.put_back(owned));
+            let asked = counted.asked();
+            for length in [128 << 10, 100_000, 128 << 10, 1 << 20, 1 << 20] {
                 buffers.put_back(buffers.take(length).unwrap());
             }
-            assert_eq!(counted.asked(), 1);
-            let many = (LONG_KEPT / (128 << 10)) as u32 + 1;
-            let all: Vec<_> = (0..many).map(|_| buffers.take(128 << 10).unwrap()).collect();
-            all.into_iter().for_each(|owned| buffers.put_back(owned));
-            let again: Vec<_> = (0..many).map(|_| buffers.take(128 << 10).unwrap()).collect();
-            assert_eq!(counted.asked(), many + 1, "all but one were kept");
-            again.into_iter().for_each(|owned| buffers.put_back(owned));
+            assert_eq!(counted.asked(), asked + 2);
         });
     }
 }
