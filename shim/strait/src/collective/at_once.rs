@@ -118,7 +118,7 @@ impl Team<'_> {
     }
 
     /// Receives the messages of the members at these distances, one after the other.
-    fn receive_each(
+    pub(super) fn receive_each(
         &self,
         into: &mut [u8],
         distances: Range<u32>,

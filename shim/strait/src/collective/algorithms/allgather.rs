@@ -55,14 +55,15 @@ impl Team<'_> {
         if let Some(own) = own {
             return self.exchange_with_all(|_| own, all, to);
         }
-        let own = blocks.range(self.place);
-        let overlaps = |other: Range<usize>| own.start < other.end && other.start < own.end;
+        let own = to(self.place);
         let mut others = (0..self.count()).filter(|place| *place != self.place);
-        if others.any(|place| overlaps(to(place))) {
+        if others.any(|place| overlap(&own, &to(place))) {
             // The others still expect the whole block.
             let mut copy = self.scratch(own.len());
-            let own = copied(copy.bytes(), piece_of(all, own));
-            return self.exchange_with_all(|_| own, all, to);
+            let sent = copy.bytes();
+            sent.copy_from_slice(piece_of(all, own));
+            let sent = &*sent;
+            return self.exchange_with_all(|_| sent, all, to);
         }
         // SAFETY: the others' blocks lie elsewhere.
         unsafe { self.exchange_within(own, all, to) }
@@ -76,7 +77,7 @@ impl Team<'_> {
             let sent = (self.place + count - (step - 1)) % count;
             let received = (self.place + count - step) % count;
             let (sent, received) = (blocks.range(sent), blocks.range(received));
-            if sent.start < received.end && received.start < sent.end {
+            if overlap(&sent, &received) {
                 // The member behind still expects the whole block.
                 let mut copy = self.scratch(sent.len());
                 copy.bytes().copy_from_slice(&all[sent]);
@@ -122,10 +123,8 @@ impl Team<'_> {
     }
 }
 
-/// Fills `copy`, and returns it.
-fn copied<'a>(copy: &'a mut [u8], original: &[u8]) -> &'a [u8] {
-    copy.copy_from_slice(original);
-    copy
+fn overlap(one: &Range<usize>, other: &Range<usize>) -> bool {
+    one.start < other.end && other.start < one.end
 }
 
 /// Returns a range of `all` to read and another to write. They do not overlap.

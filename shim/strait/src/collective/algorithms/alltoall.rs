@@ -1,7 +1,7 @@
 //! All-to-all.
 
 use super::choice::{BRUCK_BLOCK, BRUCK_MEMBERS, BRUCK_NODE_BLOCK, BRUCK_NODE_MEMBERS};
-use super::piece_of;
+use super::{piece_of, piece_of_mut};
 use crate::Error;
 use crate::collective::blocks::Blocks;
 use crate::collective::team::Team;
@@ -21,7 +21,7 @@ impl Team<'_> {
         }
         let (own, kept) = (piece_of(out, from.range(self.place)), to.range(self.place));
         self.check_length(kept.len(), own.len())?;
-        into[kept].copy_from_slice(own);
+        piece_of_mut(into, kept).copy_from_slice(own);
         let sent = |place| piece_of(out, from.range(place));
         self.exchange_with_all(sent, into, |place| to.range(place))
     }

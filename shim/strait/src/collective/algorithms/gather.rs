@@ -36,14 +36,12 @@ impl Team<'_> {
 
     /// Receives the block of each other member.
     pub(super) fn gather_each(&self, all: &mut [u8], blocks: Blocks<'_>) -> Result<(), Error> {
+        let to = |place| blocks.range(place);
         if all.len() >= AT_ONCE {
-            return self.receive_from_all(all, |place| blocks.range(place));
+            self.receive_from_all(all, to)
+        } else {
+            self.receive_each(all, 1..self.count(), to)
         }
-        for step in 1..self.count() {
-            let place = self.absolute(step, self.place);
-            self.receive(&mut all[blocks.range(place)], place)?;
-        }
-        Ok(())
     }
 
     /// Gathers equal blocks along a binomial tree. A member passes the blocks of its descendants on
