@@ -9,6 +9,7 @@ use std::thread;
 use std::time::Instant;
 
 use serde_json::{Value, json};
+use wait_timeout::ChildExt as _;
 
 use super::Mpi;
 use super::front::{self, Host};
@@ -22,6 +23,11 @@ const AT_ONCE: usize = 4;
 
 /// The longest time in which a job starts, hangs and is named, also beside a rung that compiles.
 const TIME_LIMIT: Duration = Duration::from_secs(50);
+
+/// The longest time for which a launcher may outlive its ranks. When all ranks of a job are killed,
+/// that of Open MPI at times waits for itself: `PMIx_server_deregister_client` for a thread, and the
+/// thread for a lock. The jobs beside it must not wait along.
+const LAUNCHER_LIMIT: Duration = Duration::from_secs(10);
 
 /// Words that must be said.
 type Words = &'static [&'static str];
@@ -414,9 +420,12 @@ impl Drop for Job<'_> {
         let kill = self.shell.step("kill", "-KILL");
         // Some of them may have ended.
         let _ = processes.iter().fold(kill, Step::arg).output();
-        if processes.is_empty() {
-            let _ = self.launcher.kill();
+        let limit = if processes.is_empty() { Duration::ZERO } else { LAUNCHER_LIMIT };
+        if !matches!(self.launcher.wait_timeout(limit), Ok(Some(_))) {
+            // `timeout` has made a process group of itself and the launcher.
+            let group = format!("-{}", self.launcher.id());
+            let _ = self.shell.step("kill", "-KILL --").arg(group).output();
+            let _ = self.launcher.wait();
         }
-        let _ = self.launcher.wait();
     }
 }
