@@ -1,9 +1,9 @@
 //! The numbers that determine a segment's layout, and their defaults.
 
-/// Most ranks of a job with eight pages for each pair by default.
+/// Most ranks of a job with 32 pages for each pair by default.
 pub const LONG_FASTBOXES: u32 = 16;
 
-/// Most ranks of a job with 64 cells for each rank and four pages for each pair by default.
+/// Most ranks of a job with 64 cells for each rank and eight pages for each pair by default.
 pub const FULL_PAIRS: u32 = 64;
 
 /// Most ranks of a job with cells of 16 KiB and a page for each pair by default.
@@ -43,13 +43,13 @@ impl SegmentConfig {
     /// Returns the defaults for `ranks` ranks:
     ///
     /// - 64 cells of 16 KiB each per rank, which stay in the first two cache levels of both sides;
-    /// - eight pages for each pair, with a baton that holds 1 KiB and two fastboxes of 13 KiB;
+    /// - 32 pages for each pair, with a baton that holds 1 KiB and two fastboxes of 55 KiB;
     /// - 64 KiB of parcels on either side for each pair that exchanges longer messages, 192 more if
     ///   they are longer than that, and 256 more if they are longer than both together;
     /// - for large messages, a copy ring of 1 MiB each way, more than the second cache level;
     /// - room for 4 GiB in each heap.
     ///
-    /// More than [`LONG_FASTBOXES`] ranks save memory: each pair has four pages. More than
+    /// More than [`LONG_FASTBOXES`] ranks save memory: each pair has eight pages. More than
     /// [`FULL_PAIRS`] save more: each has 16 cells, and each pair one page. More than
     /// [`SMALL_PAIRS`]: cells of 4 KiB, and four pairs in a page. More than [`FULL_RINGS`] save
     /// address space, of which each pair takes a part whether it communicates or not: smaller
@@ -60,7 +60,7 @@ impl SegmentConfig {
             ranks,
             cells_per_rank: 64,
             cell_payload: 16 * 1024,
-            fastbox_lines: 245,
+            fastbox_lines: 1013,
             baton_lines: 20,
             ring_granules: 256,
             parcels: 64,
@@ -70,7 +70,7 @@ impl SegmentConfig {
             return full;
         }
         if ranks <= FULL_PAIRS {
-            return Self { fastbox_lines: 117, ..full };
+            return Self { fastbox_lines: 245, ..full };
         }
         if ranks <= SMALL_PAIRS {
             return Self { cells_per_rank: 16, fastbox_lines: 21, ..full };

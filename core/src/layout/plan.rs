@@ -359,8 +359,8 @@ mod tests {
         for ranks in around.chain([10_000, RANKS_MAX]) {
             let plan = SegmentPlan::new(SegmentConfig::new(ranks)).unwrap();
             let bytes = match ranks {
-                _ if ranks <= LONG_FASTBOXES => 8 * PAGE,
-                _ if ranks <= FULL_PAIRS => 4 * PAGE,
+                _ if ranks <= LONG_FASTBOXES => 32 * PAGE,
+                _ if ranks <= FULL_PAIRS => 8 * PAGE,
                 _ if ranks <= SMALL_PAIRS => PAGE,
                 _ => PAGE / 4,
             };
@@ -422,7 +422,7 @@ mod tests {
     fn memory_is_what_the_layout_page_says() {
         let two = SegmentPlan::new(SegmentConfig::new(2)).unwrap();
         assert_eq!(two.bytes_with_active_pairs(0), 2_179_072);
-        assert_eq!(two.bytes_with_active_pairs(1) - two.bytes_with_active_pairs(0), 32_768);
+        assert_eq!(two.bytes_with_active_pairs(1) - two.bytes_with_active_pairs(0), 131_072);
         let sets = ParcelSet::ALL.map(|set| two.parcel_range(0, 1, set).1);
         assert_eq!((sets, two.parcel_bytes()), ([151_552, 393_216, 524_288], 1_069_056));
         assert_eq!(two.ring_bytes(), 1_069_056);

@@ -54,7 +54,8 @@ pub(crate) struct RunCommand {
     /// Payload of one cell, a multiple of 64 bytes [default: 16384]
     #[arg(long, value_name = "BYTES")]
     cell_bytes: Option<u32>,
-    /// Number of lines of 64 bytes in a fastbox [default: 245, fewer in jobs of more than 16 ranks]
+    /// Number of lines of 64 bytes in a fastbox [default: 1013, 245 or fewer in jobs of more than
+    /// 16 ranks]
     #[arg(long, value_name = "N")]
     fastbox_lines: Option<u32>,
     /// Maximum memory that each rank can allocate in the segment, a multiple of 4096 bytes

@@ -25,8 +25,8 @@ const AT_ONCE: usize = 4;
 const TIME_LIMIT: Duration = Duration::from_secs(50);
 
 /// The longest time for which a launcher may outlive its ranks. When all ranks of a job are killed,
-/// that of Open MPI at times waits for itself: `PMIx_server_deregister_client` for a thread, and the
-/// thread for a lock. The jobs beside it must not wait along.
+/// that of Open MPI at times waits for ever: in `PMIx_server_deregister_client` for a thread that
+/// waits for a lock. The jobs beside it must not wait along.
 const LAUNCHER_LIMIT: Duration = Duration::from_secs(10);
 
 /// Words that must be said.
