@@ -47,9 +47,9 @@ const ROOM: u32 = 64;
 /// Bytes of address space for the heap of each process.
 pub const HEAP_BYTES: usize = 4 << 20;
 
-/// Lines of each fastbox, as in a job of [`FULL_PAIRS`](strait_core::layout::FULL_PAIRS) ranks. A
-/// pair fills eight pages, and 64 short messages, the window of common benchmarks, fit into it. In a
-/// smaller fastbox the last of them would go by the queue, which costs more than all the others.
+/// Lines of each fastbox, as in a job of 64 ranks. A pair fills eight pages, and 64 short messages,
+/// the window of common benchmarks, fit into it. In a smaller fastbox the last of them would go by
+/// the queue, which costs more than all the others.
 const FASTBOX_LINES: u32 = 245;
 
 /// Memory that processes with the same key share.
