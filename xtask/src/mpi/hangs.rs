@@ -425,7 +425,7 @@ impl Drop for Job<'_> {
             // `timeout` has made a process group of itself and the launcher.
             let group = format!("-{}", self.launcher.id());
             let _ = self.shell.step("kill", "-KILL --").arg(group).output();
-            // Unless it has just begun.
+            // If it has just begun, it has no group yet.
             let _ = self.launcher.kill();
             let _ = self.launcher.wait();
         }

@@ -30,7 +30,7 @@ use std::hash::DefaultHasher;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::{FlockOperation, flock};
-use strait_core::layout::{Life, SegmentConfig};
+use strait_core::layout::{FULL_PAIRS, Life, SegmentConfig};
 
 use super::directory::{Directory, PeerAddress};
 use super::registry::{UniverseEntry, is_key};
@@ -47,10 +47,10 @@ const ROOM: u32 = 64;
 /// Bytes of address space for the heap of each process.
 pub const HEAP_BYTES: usize = 4 << 20;
 
-/// Lines of each fastbox, as in a job of 64 ranks. A pair fills eight pages, and 64 short messages,
-/// the window of common benchmarks, fit into it. In a smaller fastbox the last of them would go by
-/// the queue, which costs more than all the others.
-const FASTBOX_LINES: u32 = 245;
+/// Lines of each fastbox, also in a universe with more room. 64 short messages, the window of
+/// common benchmarks, fit into it. In a smaller fastbox the last of them would go by the queue,
+/// which costs more than all the others.
+const FASTBOX_LINES: u32 = SegmentConfig::new(FULL_PAIRS).fastbox_lines;
 
 /// Memory that processes with the same key share.
 #[derive(Debug)]
