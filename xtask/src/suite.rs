@@ -224,7 +224,9 @@ impl Suite<'_> {
         let step = step.env("OMPI_ALLOW_RUN_AS_ROOT", "1");
         let step = step.env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
         let step = step.env("OMPI_MCA_rmaps_base_oversubscribe", "1");
-        let said = step.env("OMPI_MCA_hwloc_base_binding_policy", "none").output();
+        let step = step.env("OMPI_MCA_hwloc_base_binding_policy", "none");
+        let step = step.env("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe");
+        let said = step.env("PRTE_MCA_hwloc_default_binding_policy", "none").output();
         said.is_ok_and(|said| String::from_utf8_lossy(&said.stdout).contains("No Errors"))
     }
 }

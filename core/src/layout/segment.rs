@@ -103,10 +103,24 @@ impl Segment {
     #[inline(always)]
     #[must_use]
     pub fn rank_block(&self, rank: u32) -> &RankBlock {
-        assert!(rank < self.ranks(), "rank {rank} of {}", self.ranks());
+        self.check_rank(rank);
         // SAFETY: the plan puts the blocks of ranks below `ranks` inside the mapping, 64-aligned. A
         // block consists of atomics, for which any bytes are valid.
         unsafe { self.base.add(self.plan.rank_block(rank)).cast::<RankBlock>().as_ref() }
+    }
+
+    #[inline(always)]
+    fn check_rank(&self, rank: u32) {
+        /// A message made in place would take room on the stack of every caller.
+        #[cold]
+        #[inline(never)]
+        fn no_such_rank(rank: u32, ranks: u32) -> ! {
+            panic!("rank {rank} of {ranks}")
+        }
+
+        if rank >= self.ranks() {
+            no_such_rank(rank, self.ranks());
+        }
     }
 
     /// Returns the doorbell of `rank`. The caller keeps it no longer than the mapping.
@@ -166,7 +180,7 @@ impl Segment {
     /// If `rank` is out of range.
     #[must_use]
     pub fn rank_record(&self, rank: u32) -> &RankRecord {
-        assert!(rank < self.ranks(), "rank {rank} of {}", self.ranks());
+        self.check_rank(rank);
         // SAFETY: the plan puts the records of ranks below `ranks` inside the mapping, 64-aligned.
         // A record consists of atomics, for which any bytes are valid.
         unsafe { self.base.add(self.plan.record(rank)).cast::<RankRecord>().as_ref() }
@@ -180,7 +194,8 @@ impl Segment {
     #[inline]
     #[must_use]
     pub fn counters(&self, rank: u32, peer: u32) -> &PairCounters {
-        assert!(rank < self.ranks() && peer < self.ranks(), "{rank} and {peer}");
+        self.check_rank(rank);
+        self.check_rank(peer);
         // SAFETY: the plan puts the counters of each pair of ranks inside the mapping, 8-aligned.
         // They are atomics, for which any bytes are valid.
         unsafe { self.base.add(self.plan.counters(rank, peer)).cast::<PairCounters>().as_ref() }
@@ -316,7 +331,7 @@ impl Segment {
     /// If `rank` is out of range.
     #[must_use]
     pub fn heap(&self, rank: u32) -> (NonNull<u8>, usize) {
-        assert!(rank < self.ranks(), "rank {rank} of {}", self.ranks());
+        self.check_rank(rank);
         let (offset, length) = self.plan.heap_range(rank);
         // SAFETY: the plan puts the heaps of ranks below `ranks` inside the mapping.
         (unsafe { self.base.add(offset) }, length)

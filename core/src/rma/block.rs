@@ -221,7 +221,16 @@ impl WindowBlock {
 
     #[inline(always)]
     fn signal(&self, offset: usize, place: u32) -> &Signal {
-        assert!(place < self.members, "place {place} does not exist in {} members", self.members);
+        /// A message made in place would take room on the stack of every caller.
+        #[cold]
+        #[inline(never)]
+        fn no_such_place(place: u32, members: u32) -> ! {
+            panic!("place {place} does not exist in {members} members")
+        }
+
+        if place >= self.members {
+            no_such_place(place, self.members);
+        }
         // SAFETY: the word lies within the block (contract of `new`), since the place exists. Any
         // bytes are a valid atomic.
         unsafe { self.base.add(offset).cast::<Signal>().add(place as usize).as_ref() }

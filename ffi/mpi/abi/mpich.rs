@@ -48,7 +48,9 @@ pub(crate) const COMBINER_F90_COMPLEX: c_int = 16;
 pub(crate) const COMBINER_F90_INTEGER: c_int = 17;
 pub(crate) const COMBINER_RESIZED: c_int = 18;
 
+pub(crate) const ERR_BUFFER: c_int = 1;
 pub(crate) const ERR_COUNT: c_int = 2;
+pub(crate) const ERR_TYPE: c_int = 3;
 pub(crate) const ERR_TAG: c_int = 4;
 pub(crate) const ERR_RANK: c_int = 6;
 pub(crate) const ERR_REQUEST: c_int = 19;
@@ -60,6 +62,10 @@ pub(crate) const ERR_NO_MEM: c_int = 34;
 /// `MPIX_ERR_PROC_FAILED`.
 pub(crate) const ERR_PROC_FAILED: c_int = 101;
 
+/// Whether these MPIs take no elements of `MPI_DATATYPE_NULL`, which is no argument for messages in the
+/// standard.
+pub(crate) const TAKES_NOTHING_OF_NO_TYPE: bool = true;
+
 /// Bytes of `MPI_Status`.
 pub(crate) const STATUS_BYTES: usize = 20;
 
@@ -70,6 +76,11 @@ pub(crate) const FORTRAN_BASE: c_int = 1;
 const REQUESTS_END: Handle = 0x0400_0000;
 
 #[inline(always)]
+pub(crate) const fn datatype_null() -> Handle {
+    0x0c00_0000
+}
+
+#[inline(always)]
 pub(crate) const fn comm_world() -> Handle {
     0x4400_0000
 }
@@ -77,6 +88,11 @@ pub(crate) const fn comm_world() -> Handle {
 #[inline(always)]
 pub(crate) const fn comm_self() -> Handle {
     0x4400_0001
+}
+
+#[inline(always)]
+pub(crate) const fn op_null() -> Handle {
+    0x1800_0000
 }
 
 #[inline(always)]

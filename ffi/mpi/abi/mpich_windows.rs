@@ -9,11 +9,6 @@ pub(crate) fn ops() -> [Handle; 14] {
     core::array::from_fn(|number| 0x5800_0001 + number as Handle)
 }
 
-#[inline(always)]
-pub(crate) const fn datatype_null() -> Handle {
-    0x0c00_0000
-}
-
 pub(crate) const LOCK_EXCLUSIVE: c_int = 234;
 pub(crate) const LOCK_SHARED: c_int = 235;
 
@@ -33,7 +28,6 @@ pub(crate) const WIN_FLAVOR_SHARED: c_int = 4;
 pub(crate) const WIN_UNIFIED: c_int = 2;
 
 pub(crate) const ERR_OP: c_int = 9;
-pub(crate) const ERR_TYPE: c_int = 3;
 pub(crate) const ERR_LOCKTYPE: c_int = 47;
 pub(crate) const ERR_RMA_SYNC: c_int = 50;
 pub(crate) const ERR_RMA_RANGE: c_int = 55;

@@ -54,7 +54,9 @@ pub(crate) const COMBINER_F90_COMPLEX: c_int = 15;
 pub(crate) const COMBINER_F90_INTEGER: c_int = 16;
 pub(crate) const COMBINER_RESIZED: c_int = 17;
 
+pub(crate) const ERR_BUFFER: c_int = 1;
 pub(crate) const ERR_COUNT: c_int = 2;
+pub(crate) const ERR_TYPE: c_int = 3;
 pub(crate) const ERR_TAG: c_int = 4;
 pub(crate) const ERR_RANK: c_int = 6;
 pub(crate) const ERR_REQUEST: c_int = 7;
@@ -65,6 +67,10 @@ pub(crate) const ERR_IN_STATUS: c_int = 18;
 pub(crate) const ERR_NO_MEM: c_int = 39;
 /// `MPI_ERR_PROC_FAILED` of Open MPI 5. Open MPI 4.1 calls this class unknown.
 pub(crate) const ERR_PROC_FAILED: c_int = 75;
+
+/// Whether this MPI takes no elements of `MPI_DATATYPE_NULL`, which is no argument for messages in the
+/// standard.
+pub(crate) const TAKES_NOTHING_OF_NO_TYPE: bool = false;
 
 /// Bytes of `MPI_Status`.
 pub(crate) const STATUS_BYTES: usize = 24;
@@ -124,6 +130,7 @@ symbols! {
     op_maxloc = c"ompi_mpi_op_maxloc";
     op_replace = c"ompi_mpi_op_replace";
     op_no_op = c"ompi_mpi_op_no_op";
+    op_null = c"ompi_mpi_op_null";
     datatype_null = c"ompi_mpi_datatype_null";
 }
 

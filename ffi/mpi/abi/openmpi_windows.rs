@@ -24,11 +24,6 @@ pub(crate) fn ops() -> [Handle; 14] {
     ]
 }
 
-#[inline(always)]
-pub(crate) fn datatype_null() -> Handle {
-    super::datatype_null()
-}
-
 pub(crate) const LOCK_EXCLUSIVE: c_int = 1;
 pub(crate) const LOCK_SHARED: c_int = 2;
 
@@ -48,7 +43,6 @@ pub(crate) const WIN_FLAVOR_SHARED: c_int = 4;
 pub(crate) const WIN_UNIFIED: c_int = 0;
 
 pub(crate) const ERR_OP: c_int = 10;
-pub(crate) const ERR_TYPE: c_int = 3;
 pub(crate) const ERR_LOCKTYPE: c_int = 37;
 pub(crate) const ERR_RMA_SYNC: c_int = 47;
 pub(crate) const ERR_RMA_RANGE: c_int = 68;

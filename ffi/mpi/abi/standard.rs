@@ -51,7 +51,9 @@ pub(crate) const COMBINER_F90_COMPLEX: c_int = 114;
 pub(crate) const COMBINER_F90_INTEGER: c_int = 115;
 pub(crate) const COMBINER_RESIZED: c_int = 116;
 
+pub(crate) const ERR_BUFFER: c_int = 1;
 pub(crate) const ERR_COUNT: c_int = 2;
+pub(crate) const ERR_TYPE: c_int = 3;
 pub(crate) const ERR_TAG: c_int = 4;
 pub(crate) const ERR_RANK: c_int = 6;
 pub(crate) const ERR_REQUEST: c_int = 7;
@@ -62,6 +64,10 @@ pub(crate) const ERR_IN_STATUS: c_int = 19;
 pub(crate) const ERR_NO_MEM: c_int = 39;
 /// The interface has no class for a failed process.
 pub(crate) const ERR_PROC_FAILED: c_int = ERR_OTHER;
+
+/// Whether these MPIs take no elements of `MPI_DATATYPE_NULL`, which is no argument for messages in the
+/// standard.
+pub(crate) const TAKES_NOTHING_OF_NO_TYPE: bool = true;
 
 /// Bytes of `MPI_Status`.
 pub(crate) const STATUS_BYTES: usize = 32;
@@ -74,6 +80,11 @@ pub(crate) const FORTRAN_BASE: c_int = 0x0100_0000;
 pub(crate) const FORTRAN_INDEX: Option<usize> = None;
 
 #[inline(always)]
+pub(crate) const fn datatype_null() -> Handle {
+    0x200
+}
+
+#[inline(always)]
 pub(crate) const fn comm_world() -> Handle {
     0x101
 }
@@ -81,6 +92,11 @@ pub(crate) const fn comm_world() -> Handle {
 #[inline(always)]
 pub(crate) const fn comm_self() -> Handle {
     0x102
+}
+
+#[inline(always)]
+pub(crate) const fn op_null() -> Handle {
+    0x20
 }
 
 #[inline(always)]

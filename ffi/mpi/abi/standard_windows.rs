@@ -9,11 +9,6 @@ pub(crate) const fn ops() -> [Handle; 14] {
     [0x23, 0x22, 0x21, 0x24, 0x30, 0x28, 0x31, 0x29, 0x32, 0x2a, 0x38, 0x39, 0x3c, 0x3d]
 }
 
-#[inline(always)]
-pub(crate) const fn datatype_null() -> Handle {
-    0x200
-}
-
 pub(crate) const LOCK_EXCLUSIVE: c_int = 301;
 pub(crate) const LOCK_SHARED: c_int = 302;
 
@@ -33,7 +28,6 @@ pub(crate) const WIN_FLAVOR_SHARED: c_int = 314;
 pub(crate) const WIN_UNIFIED: c_int = 321;
 
 pub(crate) const ERR_OP: c_int = 10;
-pub(crate) const ERR_TYPE: c_int = 3;
 pub(crate) const ERR_LOCKTYPE: c_int = 37;
 pub(crate) const ERR_RMA_SYNC: c_int = 50;
 pub(crate) const ERR_RMA_RANGE: c_int = 48;

@@ -120,7 +120,7 @@ fn open(mut world: World, private: Handle) {
         accumulate_locks: Default::default(),
         base: Base { types: Default::default(), world },
     });
-    front.types.prepare();
+    front.types.prepare(private);
     for handle in [abi::comm_world(), abi::comm_self()] {
         front.comms.find(handle).into_iter().for_each(|comm| names::record(&front, &comm, ""));
     }

@@ -75,6 +75,12 @@ impl FlatType {
         }
     }
 
+    /// Returns whether `count` elements at an address would have bytes at the address null.
+    pub(crate) fn is_at_null(&self, base: usize, count: usize) -> bool {
+        let first = self.runs.first();
+        count > 0 && first.is_some_and(|run| base.wrapping_add_signed(run.offset as isize) == 0)
+    }
+
     /// Returns whether elements are bytes behind each other, from their address on.
     pub(crate) fn is_contiguous(&self) -> bool {
         self.size == 0 || self.single_run().is_some_and(|run| run.offset == 0)

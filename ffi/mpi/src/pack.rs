@@ -6,7 +6,7 @@ use strait::raw::Part;
 
 use super::flat::FlatType;
 use super::host::Pointer;
-use super::types::TypeCache;
+use super::types::{TypeCache, TypeRefused};
 use crate::abi::{self, Handle};
 use crate::front::shared::Shared;
 
@@ -52,6 +52,15 @@ pub(crate) enum ElementsRefused {
     Reported(core::ffi::c_int),
 }
 
+impl From<TypeRefused> for ElementsRefused {
+    fn from(refused: TypeRefused) -> Self {
+        match refused {
+            TypeRefused::Argument => Self::Argument(abi::ERR_TYPE),
+            TypeRefused::Reported(code) => Self::Reported(code),
+        }
+    }
+}
+
 /// Returns a piece of memory. A piece without bytes may lie anywhere, aligned for all numbers.
 pub(crate) fn part(address: usize, length: usize) -> Part {
     let base = core::ptr::with_exposed_provenance_mut(address);
@@ -86,20 +95,35 @@ impl Elements {
 
     /// Keeps the flat datatype, so that the program may free the handle.
     pub(crate) fn hold(&mut self, types: &TypeCache) -> Result<(), ElementsRefused> {
-        self.held = Some(self.flat(types)?);
+        self.held = Some(self.checked(types)?.1);
         Ok(())
     }
 
     fn flat(&self, types: &TypeCache) -> Result<Shared<FlatType>, ElementsRefused> {
         match &self.held {
             Some(flat) => Ok(Shared::clone(flat)),
-            None => types.find(self.datatype).map_err(ElementsRefused::Reported),
+            None => Ok(types.find_for(self.count, self.datatype)?),
         }
     }
 
     /// Returns the bytes of elements without gaps, if they are known to have none.
     pub(crate) fn whole(&self, types: &TypeCache) -> Option<Part> {
         whole(types, self.base, self.count, self.datatype)
+    }
+
+    /// Returns the number of elements, their datatype, their address and the length in bytes.
+    fn checked(
+        &self,
+        types: &TypeCache,
+    ) -> Result<(usize, Shared<FlatType>, usize, usize), ElementsRefused> {
+        let wrong_count = ElementsRefused::Argument(abi::ERR_COUNT);
+        let count = usize::try_from(self.count).map_err(|_| wrong_count)?;
+        let (flat, base) = (self.flat(types)?, self.base.expose_provenance());
+        let bytes = count.checked_mul(flat.size).ok_or(wrong_count)?;
+        if flat.is_at_null(base, count) {
+            return Err(ElementsRefused::Argument(abi::ERR_BUFFER));
+        }
+        Ok((count, flat, base, bytes))
     }
 
     /// Returns the memory to send from: `is_sent`; or to receive into.
@@ -117,12 +141,7 @@ impl Elements {
         {
             return Ok(MessageMemory::Whole(part));
         }
-        let count =
-            usize::try_from(self.count).map_err(|_| ElementsRefused::Argument(abi::ERR_COUNT))?;
-        let flat = self.flat(types)?;
-        let base = self.base.expose_provenance();
-        let bytes =
-            count.checked_mul(flat.size).ok_or(ElementsRefused::Argument(abi::ERR_COUNT))?;
+        let (count, flat, base, bytes) = self.checked(types)?;
         if let Some(run) = flat.single_run() {
             return Ok(MessageMemory::Whole(part(
                 base.wrapping_add_signed(run.offset as isize),
@@ -159,12 +178,7 @@ impl Elements {
         &self,
         types: &TypeCache,
     ) -> Result<Box<PackedCopy>, ElementsRefused> {
-        let count =
-            usize::try_from(self.count).map_err(|_| ElementsRefused::Argument(abi::ERR_COUNT))?;
-        let flat = self.flat(types)?;
-        let bytes =
-            count.checked_mul(flat.size).ok_or(ElementsRefused::Argument(abi::ERR_COUNT))?;
-        let base = self.base.expose_provenance();
+        let (count, flat, base, bytes) = self.checked(types)?;
         let mut copy = PackedCopy { bytes: Vec::with_capacity(bytes), base, count, flat };
         // SAFETY: the caller guarantees that the elements can be read.
         unsafe { copy.pack() };

@@ -54,9 +54,6 @@ fn check(
     if args.tag < 0 && !(is_receive && args.tag == abi::ANY_TAG) {
         return Err(ElementsRefused::Argument(abi::ERR_TAG));
     }
-    if args.elements.count < 0 {
-        return Err(ElementsRefused::Argument(abi::ERR_COUNT));
-    }
     args.elements.hold(&front.types)
 }
 

@@ -6,7 +6,7 @@ use core::ptr::null_mut;
 use super::shutdown::null_copy;
 use super::types::TypeCache;
 use super::{host, state};
-use crate::abi::Handle;
+use crate::abi::{self, Handle};
 
 /// The deletion callback of the attribute.
 extern "C" fn delete(
@@ -23,8 +23,12 @@ extern "C" fn delete(
 }
 
 impl TypeCache {
-    /// Makes the attribute that tells when a type is freed.
-    pub(crate) fn prepare(&self) {
+    /// Makes the attribute that tells when a type is freed. Errors in the communicator `private`,
+    /// which no program has, are returned from now on.
+    pub(crate) fn prepare(&self, private: Handle) {
+        // SAFETY: the communicator exists.
+        unsafe { host::Comm_set_errhandler(private, abi::errors_return()) };
+        self.silent.set(private);
         let mut keyval = 0;
         // SAFETY: the callbacks have the types of the standard, and the result has a place.
         let code = unsafe {

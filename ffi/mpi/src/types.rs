@@ -19,12 +19,23 @@ mod contents;
 /// Number of places of the table of sizes: a power of two.
 const PLACES: usize = 64;
 
+/// Why a datatype cannot be used.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum TypeRefused {
+    /// The program passes no datatype, or one that is not committed.
+    Argument,
+    /// A function of the host failed, and has reported it.
+    Reported(c_int),
+}
+
 /// Datatypes that were used before.
 pub(crate) struct TypeCache {
     /// Handles of types without gaps, with the size of an element.
     sizes: [Cell<(Handle, usize)>; PLACES],
     flat: RefCell<HashMap<Handle, Shared<FlatType>>>,
     pub(super) keyval: Cell<c_int>,
+    /// A communicator whose errors are returned.
+    pub(super) silent: Cell<Handle>,
 }
 
 impl Default for TypeCache {
@@ -33,6 +44,7 @@ impl Default for TypeCache {
             sizes: [const { Cell::new((0, 0)) }; PLACES],
             flat: RefCell::default(),
             keyval: Cell::new(0),
+            silent: Cell::new(abi::comm_null()),
         }
     }
 }
@@ -56,16 +68,29 @@ impl TypeCache {
         (handle == datatype).then_some(size)
     }
 
+    /// Returns the datatype of this many elements. Some hosts look at no datatype if there are none.
+    pub(crate) fn find_for(
+        &self,
+        count: i64,
+        datatype: Handle,
+    ) -> Result<Shared<FlatType>, TypeRefused> {
+        match self.find(datatype) {
+            Err(TypeRefused::Argument) if count == 0 && abi::TAKES_NOTHING_OF_NO_TYPE => {
+                Ok(Shared::new(FlatType::default()))
+            }
+            found => found,
+        }
+    }
+
     /// Returns a datatype.
-    ///
-    /// # Errors
-    ///
-    /// The code of the host's function that failed, which has called the error handler.
-    pub(crate) fn find(&self, datatype: Handle) -> Result<Shared<FlatType>, c_int> {
+    pub(crate) fn find(&self, datatype: Handle) -> Result<Shared<FlatType>, TypeRefused> {
         if let Some(flat) = self.flat.borrow().get(&datatype) {
             return Ok(Shared::clone(flat));
         }
-        let (flat, is_predefined) = contents::flatten(datatype)?;
+        if !self.may_send(datatype) {
+            return Err(TypeRefused::Argument);
+        }
+        let (flat, is_predefined) = contents::flatten(datatype).map_err(TypeRefused::Reported)?;
         let flat = Shared::new(flat);
         if is_predefined || self.will_hear_of(datatype) {
             if flat.is_contiguous() {
@@ -74,6 +99,19 @@ impl TypeCache {
             self.flat.borrow_mut().insert(datatype, Shared::clone(&flat));
         }
         Ok(flat)
+    }
+
+    /// Asks the host whether messages may have a datatype. A request to no process sends nothing.
+    fn may_send(&self, datatype: Handle) -> bool {
+        let (mut request, mut data) = (abi::request_null(), 0_u8);
+        // SAFETY: the host checks the handle, which is none of those that it may not get. It reads
+        // no data for no process, and the result has a place.
+        datatype != abi::datatype_null()
+            && unsafe {
+                let (at, silent) = ((&raw mut data).cast(), self.silent.get());
+                host::Send_init(at, 1, datatype, abi::PROC_NULL, 0, silent, &raw mut request) == 0
+                    && host::Request_free(&raw mut request) == 0
+            }
     }
 
     /// Sets the attribute. Returns whether its deletion will be heard of.

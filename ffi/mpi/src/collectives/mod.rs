@@ -11,6 +11,7 @@ use super::complete::inside_host;
 use super::errors;
 use super::names::name_of;
 use super::state::{self, Front};
+use super::types::TypeRefused;
 use super::windows::Waiting;
 use crate::abi::Handle;
 use core::ffi::c_int;
@@ -39,6 +40,15 @@ enum CollectiveRefusal {
 impl From<Error> for CollectiveRefusal {
     fn from(error: Error) -> Self {
         Self::Failed(error)
+    }
+}
+
+impl From<TypeRefused> for CollectiveRefusal {
+    fn from(refused: TypeRefused) -> Self {
+        match refused {
+            TypeRefused::Argument => Self::Argument,
+            TypeRefused::Reported(code) => Self::Reported(code),
+        }
     }
 }
 

@@ -209,7 +209,7 @@ impl AllData {
                 }
             }
         };
-        let flat = front.types.find(datatype).map_err(CollectiveRefusal::Reported)?;
+        let flat = front.types.find_for(count, datatype)?;
         let bytes = usize::try_from(count).ok().and_then(|count| count.checked_mul(flat.size));
         let offset = distance.and_then(|distance| distance.checked_mul(flat.extent));
         match (bytes, offset) {

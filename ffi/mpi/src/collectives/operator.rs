@@ -8,7 +8,7 @@ use strait::raw::{Operator, TypedOperator, in_pieces};
 use strait::{Number, Op};
 
 use super::CollectiveRefusal;
-use crate::abi::Handle;
+use crate::abi::{self, Handle};
 use crate::front::combine_packed::combine_packed;
 use crate::front::flat::FlatType;
 use crate::front::shared::Shared;
@@ -24,6 +24,9 @@ pub(super) fn with_operator(
     (op, datatype): (Handle, Handle),
     mut act: impl FnMut(&dyn Operator) -> Result<(), CollectiveRefusal>,
 ) -> Result<(), CollectiveRefusal> {
+    if op == abi::op_null() {
+        return Err(CollectiveRefusal::Argument);
+    }
     let basic =
         front.windows.basics.find(front, datatype).map_err(|_| CollectiveRefusal::Argument)?;
     if let Some(PredefinedOp::Known(known)) = operation(op)
@@ -36,7 +39,7 @@ pub(super) fn with_operator(
             return done;
         }
     }
-    let flat = front.types.find(datatype).map_err(CollectiveRefusal::Reported)?;
+    let flat = front.types.find(datatype)?;
     let operator = HostOperator { op, datatype, flat, code: Cell::new(0) };
     act(&operator)?;
     match operator.code.get() {

@@ -52,9 +52,12 @@ impl TypedElements {
         count: i64,
         datatype: Handle,
     ) -> Result<Self, CollectiveRefusal> {
+        let flat = front.types.find_for(count, datatype)?;
         let count = usize::try_from(count).map_err(|_| CollectiveRefusal::Argument)?;
-        let flat = front.types.find(datatype).map_err(CollectiveRefusal::Reported)?;
         count.checked_mul(flat.size).ok_or(CollectiveRefusal::Argument)?;
+        if flat.is_at_null(base, count) {
+            return Err(CollectiveRefusal::Argument);
+        }
         Ok(Self { base, count, flat })
     }
 
@@ -251,7 +254,9 @@ impl MemberBlocks {
         datatype: Handle,
         members: usize,
     ) -> Result<Self, CollectiveRefusal> {
-        let extent = front.types.find(datatype).map_err(CollectiveRefusal::Reported)?.extent;
+        // SAFETY: the array has a number for each member (contract of `of_one_type`).
+        let all_counts = (0..members).fold(0, |all, place| all | unsafe { counts.at(place) });
+        let extent = front.types.find_for(all_counts, datatype)?.extent;
         let all = (0..members).map(|place| {
             // SAFETY: the caller guarantees it (contract of `of_one_type`).
             let (count, offset) = unsafe { (counts.at(place), offsets.at(place)) };

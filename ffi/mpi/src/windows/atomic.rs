@@ -29,7 +29,7 @@ struct AtomicElement {
 /// Refuses a derived type of several numbers.
 const fn is_one_number(basic: BasicType, there: &TargetPlace) -> Result<(), WindowRefusal> {
     let is_one = there.bytes == basic.size;
-    if is_one { Ok(()) } else { Err(WindowRefusal::Class(abi::windows::ERR_TYPE)) }
+    if is_one { Ok(()) } else { Err(WindowRefusal::Class(abi::ERR_TYPE)) }
 }
 
 /// # Safety
@@ -237,7 +237,7 @@ unsafe fn compare_and_swap(
     let there = to.locate(front, win)?;
     is_one_number(basic, &there)?;
     if matches!(basic.kind, Kind::F32 | Kind::F64) {
-        return Err(WindowRefusal::Class(abi::windows::ERR_TYPE));
+        return Err(WindowRefusal::Class(abi::ERR_TYPE));
     }
     let run = TargetRun { target: there.target, at: there.at, bytes: there.bytes };
     let all = (data, compare, result);

@@ -117,7 +117,7 @@ impl BasicCache {
         {
             return Ok(*found);
         }
-        let size = front.types.find(handle).map_err(WindowRefusal::Reported)?.size;
+        let size = front.types.find(handle)?.size;
         let name = name(handle);
         let (kind, reductions) = (kind(&name, combiner, size), reductions(&name));
         let found = BasicType { handle, kind, reductions, size };
@@ -128,8 +128,8 @@ impl BasicCache {
 
 /// Returns whether the program passes a buffer of no type.
 pub(super) fn is_typed(datatype: Handle) -> Result<(), WindowRefusal> {
-    let is_none = datatype == abi::windows::datatype_null();
-    if is_none { Err(WindowRefusal::Class(abi::windows::ERR_TYPE)) } else { Ok(()) }
+    let is_none = datatype == abi::datatype_null();
+    if is_none { Err(WindowRefusal::Class(abi::ERR_TYPE)) } else { Ok(()) }
 }
 
 /// Returns the kind of a predefined type.

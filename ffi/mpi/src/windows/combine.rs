@@ -44,7 +44,7 @@ impl Combination<'_> {
     fn under_lock(&mut self, front: &Front, win: &Win) -> Result<(), WindowRefusal> {
         let there = self.there;
         let rank = win.window.group().ranks()[there.target as usize];
-        let flat = front.types.find(self.basic.handle).map_err(WindowRefusal::Reported)?;
+        let flat = front.types.find(self.basic.handle)?;
         // An access to a target that has not been locked yet waits here, without the lock.
         let mut found = vec![0_u8; there.bytes];
         read(win, there, &mut found)?;
@@ -99,7 +99,7 @@ fn by_numbers<T: Number>(
 ) -> Result<(), WindowRefusal> {
     let there = combination.there;
     if !there.bytes.is_multiple_of(size_of::<T>()) {
-        return Err(WindowRefusal::Class(abi::windows::ERR_TYPE));
+        return Err(WindowRefusal::Class(abi::ERR_TYPE));
     }
     let copy: Vec<T>;
     let data: &[T] = match bytemuck::try_cast_slice(combination.data) {

@@ -22,7 +22,7 @@ const fn class(error: WindowError) -> Option<c_int> {
         WindowError::Target { .. } => crate::abi::ERR_RANK,
         WindowError::Bounds { .. } | WindowError::Detached { .. } => abi::ERR_RMA_RANGE,
         WindowError::Attachments | WindowError::Registration { .. } => abi::ERR_RMA_ATTACH,
-        WindowError::Lengths { .. } => abi::ERR_TYPE,
+        WindowError::Lengths { .. } => crate::abi::ERR_TYPE,
         WindowError::Operation { .. } => abi::ERR_OP,
         WindowError::EpochOpen { .. } | WindowError::NoEpoch { .. } => abi::ERR_RMA_SYNC,
         _ => return None,

@@ -4,7 +4,9 @@ use core::ffi::c_int;
 
 use strait::{Error, WindowError};
 
+use crate::abi;
 use crate::front::pack::ElementsRefused;
+use crate::front::types::TypeRefused;
 
 /// The reason why a call did nothing, or failed.
 #[derive(Debug)]
@@ -29,6 +31,15 @@ impl From<Error> for WindowRefusal {
     #[cold]
     fn from(error: Error) -> Self {
         Self::Failed(Box::new(error))
+    }
+}
+
+impl From<TypeRefused> for WindowRefusal {
+    fn from(refused: TypeRefused) -> Self {
+        match refused {
+            TypeRefused::Argument => Self::Class(abi::ERR_TYPE),
+            TypeRefused::Reported(code) => Self::Reported(code),
+        }
     }
 }
 

@@ -81,10 +81,7 @@ impl TargetArgs {
         start: usize,
         count: usize,
     ) -> Result<TargetPlace, WindowRefusal> {
-        if self.datatype == abi::datatype_null() {
-            return Err(WindowRefusal::Class(abi::ERR_TYPE));
-        }
-        let flat = front.types.find(self.datatype).map_err(WindowRefusal::Reported)?;
+        let flat = front.types.find(self.datatype)?;
         let outside = || WindowRefusal::Class(abi::ERR_RMA_RANGE);
         let bytes = flat.size.checked_mul(count).ok_or_else(outside)?;
         if bytes == 0 {
