@@ -44,13 +44,17 @@ static void free_in_epochs(MPI_Win win, int *base) {
     MPI_Group_free(&one), MPI_Group_free(&all);
 }
 
-// One number is what these operations change. A derived type has several.
-static void change_derived(MPI_Win win) {
+// One number is what these operations change. A derived type has several. Floating-point numbers
+// cannot be compared and swapped.
+static void change_unfit(MPI_Win win) {
     int value = 1, compare = 0, result = 42;
     MPI_Datatype four;
     MPI_Type_contiguous(4, MPI_BYTE, &four), MPI_Type_commit(&four);
     CHECK(is(MPI_Compare_and_swap(&value, &compare, &result, four, 0, 0, win), MPI_ERR_TYPE));
     CHECK(is(MPI_Fetch_and_op(&value, &result, four, 0, 0, MPI_REPLACE, win), MPI_ERR_TYPE));
+    long double values[3] = {0};
+    CHECK(is(MPI_Compare_and_swap(&values[0], &values[1], &values[2], MPI_LONG_DOUBLE, 0, 0, win),
+             MPI_ERR_TYPE));
     CHECK(result == 42);
     MPI_Type_free(&four);
 }
@@ -72,7 +76,7 @@ int main(int argc, char **argv) {
     if (size > 1)
         CHECK(is(MPI_Put(&value, 1, MPI_INT, 1, 0, 1, MPI_INT, win), MPI_ERR_RMA_SYNC));
     CHECK(is(MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, win), MPI_ERR_RMA_SYNC));
-    change_derived(win);
+    change_unfit(win);
     MPI_Win_unlock(0, win);
     MPI_Win_fence(0, win);
     code = MPI_Put(&value, 1, MPI_INT, size, 0, 1, MPI_INT, win);

@@ -236,7 +236,7 @@ unsafe fn compare_and_swap(
     let basic = front.windows.basics.find(front, to.datatype)?;
     let there = to.locate(front, win)?;
     is_one_number(basic, &there)?;
-    if matches!(basic.kind, Kind::F32 | Kind::F64) {
+    if !basic.may_swap {
         return Err(WindowRefusal::Class(abi::ERR_TYPE));
     }
     let run = TargetRun { target: there.target, at: there.at, bytes: there.bytes };

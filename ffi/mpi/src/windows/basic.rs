@@ -61,6 +61,8 @@ pub(crate) struct BasicType {
     pub(crate) handle: Handle,
     pub(crate) kind: Kind,
     pub(crate) reductions: Reductions,
+    /// Whether the type may be compared and swapped (MPI-5.0 §12.3.4).
+    pub(crate) may_swap: bool,
     /// Bytes of data of an element.
     pub(crate) size: usize,
 }
@@ -120,7 +122,8 @@ impl BasicCache {
         let size = front.types.find(handle)?.size;
         let name = name(handle);
         let (kind, reductions) = (kind(&name, combiner, size), reductions(&name));
-        let found = BasicType { handle, kind, reductions, size };
+        let may_swap = may_swap(&name, combiner, kind);
+        let found = BasicType { handle, kind, reductions, may_swap, size };
         self.all.borrow_mut().insert(handle, found);
         Ok(found)
     }
@@ -149,6 +152,21 @@ fn reductions(name: &str) -> Reductions {
         "PACKED" | "WCHAR" => Reductions::None,
         name if name.starts_with("INTEGER") => Reductions::NotLogical,
         _ => Reductions::OfKind,
+    }
+}
+
+/// Returns whether a type is one of integers, of logical values or of bytes.
+fn may_swap(name: &str, combiner: c_int, kind: Kind) -> bool {
+    match kind {
+        Kind::F32 | Kind::F64 => false,
+        Kind::Other => {
+            let is_known = |name: &str| {
+                ["INTEGER", "LOGICAL"].into_iter().any(|kind| name.starts_with(kind))
+                    || name.ends_with("BOOL")
+            };
+            combiner == abi::COMBINER_F90_INTEGER || name.strip_prefix("MPI_").is_some_and(is_known)
+        }
+        _ => true,
     }
 }
 
