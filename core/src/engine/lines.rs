@@ -228,6 +228,23 @@ impl<M: Memory + Clone> Engine<M> {
         })
     }
 
+    /// Receives a message from any source as [`Engine::recv_short`] does from one. It looks at the
+    /// sources in turn. [`Bypass::Closed`]: a message is to be received in another way, or may come
+    /// in another way.
+    #[inline(always)]
+    pub fn recv_short_from_any(&mut self, want: Want, buffer: &mut [u8]) -> Bypass {
+        if self.has_network() {
+            return Bypass::Closed;
+        }
+        for place in 0..self.inbox.len() {
+            match self.recv_short(self.inbox.source_at(place), want, buffer) {
+                Bypass::Nothing => {}
+                found => return found,
+            }
+        }
+        Bypass::Nothing
+    }
+
     /// Receives an unexpected short message.
     #[inline]
     fn take_short_unexpected(&mut self, pattern: &Pattern, buffer: &mut [u8]) -> Bypass {

@@ -2,7 +2,9 @@
 
 use core::ffi::c_int;
 
-use strait::raw::{RawEndpoint as _, RawRequests as _, ReceivedShort, SHORT_MAX, Unscoped};
+use strait::raw::{
+    ANY_SOURCE, RawEndpoint as _, RawRequests as _, ReceivedShort, SHORT_MAX, Unscoped,
+};
 
 use super::comms::Comm;
 use super::host::{self, HandlePtr, MpiCount, Pointer};
@@ -83,11 +85,16 @@ pub(crate) unsafe fn recv_soon(
     let endpoint = comm.endpoint(&front.world);
     // SAFETY: the program passes a buffer of that many bytes.
     let buffer = unsafe { core::slice::from_raw_parts_mut(part.base.as_ptr(), part.length) };
-    let received = match front.host_open.get() {
+    let number = <&mut [u8; ONE_NUMBER]>::try_from(&mut *buffer);
+    let received = match number {
+        Ok(number) if peer == ANY_SOURCE => endpoint.recv_exactly_from_any(number, tag),
+        _ => None,
+    };
+    let received = received.or_else(|| match front.host_open.get() {
         0 => endpoint.poll_lines(buffer, peer, tag),
         // The host has to progress meanwhile.
         _ => endpoint.recv_lines(buffer, peer, tag),
-    };
+    });
     let Some(received) = received else { return false };
     if !abi::is_ignored(status) {
         let from = (comm.of_world(received.source), received.tag as c_int);

@@ -52,6 +52,12 @@ impl Endpoint<'_> {
     /// come, or has to be received in another way.
     #[inline(always)]
     pub(crate) fn poll_lines(&self, bytes: &mut [u8], source: Rank, tag: Tag) -> Option<Status> {
+        if source == ANY_SOURCE
+            && bytes.len() <= SHORT_MAX
+            && let Some(status) = self.poll_lines_of_any(bytes, tag)
+        {
+            return Some(status);
+        }
         let (want, engine) = (Want::of(self.key(tag)), self.world().engine());
         let pattern = self.pattern(source, tag);
         let is_long = bytes.len() > SHORT_MAX;
@@ -67,45 +73,79 @@ impl Endpoint<'_> {
         // A line without a message is looked at as seldom as possible: a look takes it from the
         // cache of the peer, which is about to write it.
         let is_empty = !is_long && source != ANY_SOURCE && !engine.has_next(source);
-        let mut found = match is_empty && !engine.has_unexpected() {
-            true => Bypass::Nothing,
-            false => recv_lines(bytes, Bypass::Nothing),
-        };
-        let (mut look, polls) = (0, self.world().spin().polls());
-        // Each result is looked at, that of the last poll too: the message may be in `bytes`.
-        loop {
-            match found {
+        if !is_empty || engine.has_unexpected() {
+            match recv_lines(bytes, Bypass::Nothing) {
                 Bypass::Received(status) => return Some(status),
-                Bypass::Closed => break,
-                Bypass::Nothing if look >= polls => {
-                    if !self.world().yield_in_lines(look - polls, source) {
-                        break;
-                    }
+                Bypass::Closed => return None,
+                Bypass::Nothing => {}
+            }
+        }
+        let (mut look, polls) = (0, self.world().spin().polls());
+        loop {
+            if look >= polls {
+                if !self.world().yield_in_lines(look - polls, source) {
+                    break;
                 }
-                Bypass::Nothing if look % POLLS_PER_QUEUE != 0 => {
-                    engine.prefetch_next(source, bytes.len());
-                    finish_look();
+            } else if look % POLLS_PER_QUEUE != 0 {
+                engine.prefetch_next(source, bytes.len());
+                finish_look();
+            } else if engine.has_queued() {
+                match engine.recv_queued(source, want, bytes) {
+                    Bypass::Received(status) => return Some(status),
+                    Bypass::Closed => break,
+                    Bypass::Nothing => finish_look(),
                 }
-                Bypass::Nothing if engine.has_queued() => {
-                    match engine.recv_queued(source, want, bytes) {
-                        Bypass::Received(status) => return Some(status),
-                        Bypass::Nothing => finish_look(),
-                        Bypass::Closed => break,
-                    }
-                }
-                Bypass::Nothing if look % POLLS_PER_PROGRESS != 0 => finish_look(),
-                Bypass::Nothing if engine.has_work_outside_lines() => break,
-                Bypass::Nothing if has_messages_of_windows() => break,
-                Bypass::Nothing if engine.others_have_lines(source) => break,
-                Bypass::Nothing => spin_hint(),
+            } else if look % POLLS_PER_PROGRESS != 0 {
+                finish_look();
+            } else if engine.has_work_outside_lines()
+                || has_messages_of_windows()
+                || engine.others_have_lines(source)
+            {
+                break;
+            } else {
+                spin_hint();
             }
             look += 1;
-            found = engine.recv_short(source, want, bytes);
-            if found == Bypass::Closed {
-                if let Some(status) = self.recv_straight(bytes, source, tag) {
-                    return Some(status);
-                }
-                found = recv_lines(bytes, Bypass::Closed);
+            // What was received is returned at once. A status that is kept for the next round of
+            // the loop is read in wider pieces than it was written, and waits for all writes.
+            match engine.recv_short(source, want, bytes) {
+                Bypass::Received(status) => return Some(status),
+                Bypass::Nothing => continue,
+                Bypass::Closed => {}
+            }
+            if let Some(status) = self.recv_straight(bytes, source, tag) {
+                return Some(status);
+            }
+            match recv_lines(bytes, Bypass::Closed) {
+                Bypass::Received(status) => return Some(status),
+                Bypass::Closed => break,
+                Bypass::Nothing => {}
+            }
+        }
+        None
+    }
+
+    /// Waits a short time for a short message from any source, with the shortest looks. They are
+    /// not for longer messages, whose lines they would take from the peer that writes them.
+    #[inline(always)]
+    fn poll_lines_of_any(&self, bytes: &mut [u8], tag: Tag) -> Option<Status> {
+        let (want, world) = (Want::of(self.key(tag)), self.world());
+        let engine = world.engine();
+        if world.needs_rounds() || engine.has_unexpected() {
+            return None;
+        }
+        for look in 1..world.spin().polls() {
+            finish_look();
+            match engine.recv_short_from_any(want, bytes) {
+                Bypass::Received(status) => return Some(status),
+                Bypass::Closed => return None,
+                Bypass::Nothing => {}
+            }
+            if look % POLLS_PER_QUEUE == 0 && engine.has_queued() {
+                return None;
+            }
+            if look % POLLS_PER_PROGRESS == 0 && engine.has_work_outside_lines() {
+                return None;
             }
         }
         None

@@ -25,6 +25,23 @@ fn a_receive_from_any_source_takes_a_line_of_its_length() {
 }
 
 #[test]
+fn a_short_look_at_any_source_tells_of_messages_that_it_does_not_take() {
+    with_pair(|mut pair| {
+        let mut bytes = [0; 8];
+        let mut look = |receiver: &mut Engine<_>| receiver.recv_short_from_any(WANT, &mut bytes);
+        assert_eq!(look(&mut pair.receiver), Bypass::Nothing);
+        pair.send(7, b"a few");
+        let status = Status { source: 0, tag: 7, bytes: 5 };
+        assert_eq!(look(&mut pair.receiver), Bypass::Received(status));
+        pair.send(8, b"other");
+        assert_eq!(look(&mut pair.receiver), Bypass::Closed, "a message of another tag is first");
+        pair.send(7, b"behind");
+        assert_eq!(look(&mut pair.receiver), Bypass::Closed);
+        assert_eq!(&bytes[..5], b"a few");
+    });
+}
+
+#[test]
 fn a_receive_from_any_source_leaves_older_messages_and_receives_their_turn() {
     with_pair(|mut pair| {
         let (mut bytes, mut posted) = ([0; 8], [0; 8]);
