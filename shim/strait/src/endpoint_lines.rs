@@ -12,6 +12,10 @@ use strait_platform::backoff::{POLLS_PER_PROGRESS, POLLS_PER_QUEUE};
 
 use crate::{Endpoint, Tag};
 
+/// Number of pauses of a look, each of a few nanoseconds, between two looks for a message of several
+/// lines.
+const LONG_REST: u32 = 4;
+
 impl Endpoint<'_> {
     /// Does the work of [`crate::raw::RawEndpoint::send_straight`].
     #[inline(always)]
@@ -88,7 +92,8 @@ impl Endpoint<'_> {
                 }
             } else if look % POLLS_PER_QUEUE != 0 {
                 engine.prefetch_next(source, bytes.len());
-                finish_look();
+                // The lines of a long message take longer to be written than a look.
+                (0..if is_long { LONG_REST } else { 1 }).for_each(|_| finish_look());
             } else if engine.has_queued() {
                 match engine.recv_queued(source, want, bytes) {
                     Bypass::Received(status) => return Some(status),
