@@ -62,8 +62,8 @@ pub(crate) const ERR_NO_MEM: c_int = 34;
 /// `MPIX_ERR_PROC_FAILED`.
 pub(crate) const ERR_PROC_FAILED: c_int = 101;
 
-/// Whether these MPIs take no elements of `MPI_DATATYPE_NULL`, which is no argument for messages in the
-/// standard.
+/// Whether these MPIs take no elements of `MPI_DATATYPE_NULL`, with which the standard allows no
+/// message.
 pub(crate) const TAKES_NOTHING_OF_NO_TYPE: bool = true;
 
 /// Bytes of `MPI_Status`.

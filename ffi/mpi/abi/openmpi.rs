@@ -68,8 +68,8 @@ pub(crate) const ERR_NO_MEM: c_int = 39;
 /// `MPI_ERR_PROC_FAILED` of Open MPI 5. Open MPI 4.1 calls this class unknown.
 pub(crate) const ERR_PROC_FAILED: c_int = 75;
 
-/// Whether this MPI takes no elements of `MPI_DATATYPE_NULL`, which is no argument for messages in the
-/// standard.
+/// Whether this MPI takes no elements of `MPI_DATATYPE_NULL`, with which the standard allows no
+/// message.
 pub(crate) const TAKES_NOTHING_OF_NO_TYPE: bool = false;
 
 /// Bytes of `MPI_Status`.

@@ -65,8 +65,8 @@ pub(crate) const ERR_NO_MEM: c_int = 39;
 /// The interface has no class for a failed process.
 pub(crate) const ERR_PROC_FAILED: c_int = ERR_OTHER;
 
-/// Whether these MPIs take no elements of `MPI_DATATYPE_NULL`, which is no argument for messages in the
-/// standard.
+/// Whether these MPIs take no elements of `MPI_DATATYPE_NULL`, with which the standard allows no
+/// message.
 pub(crate) const TAKES_NOTHING_OF_NO_TYPE: bool = true;
 
 /// Bytes of `MPI_Status`.

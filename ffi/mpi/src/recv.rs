@@ -2,9 +2,8 @@
 
 use core::ffi::c_int;
 
-use strait::raw::{
-    ANY_SOURCE, RawEndpoint as _, RawRequests as _, ReceivedShort, SHORT_MAX, Unscoped,
-};
+use strait::Status;
+use strait::raw::{RawEndpoint as _, RawRequests as _, ReceivedShort, SHORT_MAX, Unscoped};
 
 use super::comms::Comm;
 use super::host::{self, HandlePtr, MpiCount, Pointer};
@@ -85,23 +84,58 @@ pub(crate) unsafe fn recv_soon(
     let endpoint = comm.endpoint(&front.world);
     // SAFETY: the program passes a buffer of that many bytes.
     let buffer = unsafe { core::slice::from_raw_parts_mut(part.base.as_ptr(), part.length) };
-    let number = <&mut [u8; ONE_NUMBER]>::try_from(&mut *buffer);
-    let received = match number {
-        Ok(number) if peer == ANY_SOURCE => endpoint.recv_exactly_from_any(number, tag),
-        _ => None,
-    };
-    let received = received.or_else(|| match front.host_open.get() {
+    let received = match front.host_open.get() {
         0 => endpoint.poll_lines(buffer, peer, tag),
         // The host has to progress meanwhile.
         _ => endpoint.recv_lines(buffer, peer, tag),
-    });
+    };
     let Some(received) = received else { return false };
+    // SAFETY: the program passes the place of a status.
+    unsafe { tell(comm, received, status) };
+    true
+}
+
+/// Receives a short message from any source in any communicator of ours, if it has arrived or soon
+/// comes, and needs no other step. Returns false if it received nothing.
+#[inline(always)]
+unsafe fn recv_any_soon(
+    front: &Front,
+    (base, count, datatype): (Pointer, i64, Handle),
+    target: Target,
+    status: Pointer,
+) -> bool {
+    let Some(part) = whole(&front.types, base, count, datatype) else { return false };
+    let mut held = None;
+    let Some(comm) = front.comms.find_in(target.comm, &mut held) else { return false };
+    let Some(tag) = wanted_tag(target.tag) else { return false };
+    let endpoint = comm.endpoint(&front.world);
+    // SAFETY: the program passes a buffer of that many bytes.
+    let buffer = unsafe { core::slice::from_raw_parts_mut(part.base.as_ptr(), part.length) };
+    let mut received = match <&mut [u8; ONE_NUMBER]>::try_from(&mut *buffer) {
+        Ok(number) => endpoint.recv_exactly_from_any(number, tag),
+        Err(_) => None,
+    };
+    if received.is_none() && front.host_open.get() == 0 {
+        received = endpoint.poll_short_from_any(buffer, tag);
+    }
+    let Some(received) = received else { return false };
+    // SAFETY: the program passes the place of a status.
+    unsafe { tell(comm, received, status) };
+    true
+}
+
+/// Writes what was received, unless the program ignores it.
+///
+/// # Safety
+///
+/// The program passes the place of a status.
+#[inline(always)]
+unsafe fn tell(comm: &Comm, received: Status, status: Pointer) {
     if !abi::is_ignored(status) {
         let from = (comm.of_world(received.source), received.tag as c_int);
-        // SAFETY: the program passes the place of a status.
+        // SAFETY: the caller guarantees it (contract of `tell`).
         unsafe { abi::write_status(status, from, received.bytes, false) };
     }
-    true
 }
 
 /// Receives a message and waits until it has arrived. `host` is the host's function with the same
@@ -275,6 +309,28 @@ macro_rules! recvs {
                     recv(elements, target, status, host, start)
                 }
             }
+            /// A receive from any source. It gets the arguments in the same registers, too.
+            #[inline(never)]
+            unsafe extern "C" fn from_any(
+                buffer: Pointer,
+                count: $count,
+                datatype: Handle,
+                peer: c_int,
+                tag: c_int,
+                comm: Handle,
+                status: Pointer,
+            ) -> c_int {
+                let target = Target { peer, tag, comm };
+                // SAFETY: the program guarantees the contract of the function in the standard.
+                unsafe {
+                    if let Some(front) = state::unlocked()
+                        && recv_any_soon(front, (buffer, count.into(), datatype), target, status)
+                    {
+                        return 0;
+                    }
+                    longer(buffer, count, datatype, peer, tag, comm, status)
+                }
+            }
             let target = Target { peer, tag, comm };
             // SAFETY: the program guarantees the contract of the function in the standard.
             unsafe {
@@ -282,6 +338,9 @@ macro_rules! recvs {
                     && recv_short(front, (buffer, count.into(), datatype), target, status)
                 {
                     return 0;
+                }
+                if peer == abi::ANY_SOURCE {
+                    return from_any(buffer, count, datatype, peer, tag, comm, status);
                 }
                 longer(buffer, count, datatype, peer, tag, comm, status)
             }

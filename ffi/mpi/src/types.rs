@@ -34,7 +34,7 @@ pub(crate) struct TypeCache {
     sizes: [Cell<(Handle, usize)>; PLACES],
     flat: RefCell<HashMap<Handle, Shared<FlatType>>>,
     pub(super) keyval: Cell<c_int>,
-    /// A communicator whose errors are returned.
+    /// A communicator in which errors are returned.
     pub(super) silent: Cell<Handle>,
 }
 
@@ -68,7 +68,7 @@ impl TypeCache {
         (handle == datatype).then_some(size)
     }
 
-    /// Returns the datatype of this many elements. Some hosts look at no datatype if there are none.
+    /// Returns the datatype of `count` elements. Some hosts look at no datatype if there are none.
     pub(crate) fn find_for(
         &self,
         count: i64,

@@ -3,7 +3,7 @@
 use strait_core::buffer::Cursor;
 use strait_core::engine::{Bypass, Owner, Received, SendMode, Sent, SentShort, Status, Want};
 use strait_core::layout::{Call, Wait};
-use strait_core::matching::Pattern;
+use strait_core::matching::{ANY_SOURCE, Pattern};
 use strait_core::rndv::Rendezvous;
 use strait_core::wire::Key;
 use strait_platform::Rank;
@@ -445,6 +445,11 @@ impl<'world> Endpoint<'world> {
 
     #[inline(never)]
     fn recv_longer(&self, bytes: &mut [u8], source: Rank, tag: Tag) -> Result<Status, Error> {
+        if source == ANY_SOURCE
+            && let Some(status) = self.poll_short_from_any(bytes, tag)
+        {
+            return Ok(status);
+        }
         if let Some(status) = self.poll_lines(bytes, source, tag) {
             return Ok(status);
         }

@@ -12,7 +12,7 @@ use strait_platform::backoff::{POLLS_PER_PROGRESS, POLLS_PER_QUEUE};
 
 use crate::{Endpoint, Tag};
 
-/// Number of pauses of a look, each of a few nanoseconds, between two looks for a message of several
+/// Number of short pauses, each of a few nanoseconds, between two looks for a message of several
 /// lines.
 const LONG_REST: u32 = 4;
 
@@ -56,12 +56,6 @@ impl Endpoint<'_> {
     /// come, or has to be received in another way.
     #[inline(always)]
     pub(crate) fn poll_lines(&self, bytes: &mut [u8], source: Rank, tag: Tag) -> Option<Status> {
-        if source == ANY_SOURCE
-            && bytes.len() <= SHORT_MAX
-            && let Some(status) = self.poll_lines_of_any(bytes, tag)
-        {
-            return Some(status);
-        }
         let (want, engine) = (Want::of(self.key(tag)), self.world().engine());
         let pattern = self.pattern(source, tag);
         let is_long = bytes.len() > SHORT_MAX;
@@ -130,13 +124,14 @@ impl Endpoint<'_> {
         None
     }
 
-    /// Waits a short time for a short message from any source, with the shortest looks. They are
-    /// not for longer messages, whose lines they would take from the peer that writes them.
+    /// Waits a short time for a short message from any source, with shorter looks than
+    /// [`Self::poll_lines`]. They are not for longer messages: they would take the lines from the
+    /// peer that writes them.
     #[inline(always)]
-    fn poll_lines_of_any(&self, bytes: &mut [u8], tag: Tag) -> Option<Status> {
+    pub(crate) fn poll_short_from_any(&self, bytes: &mut [u8], tag: Tag) -> Option<Status> {
         let (want, world) = (Want::of(self.key(tag)), self.world());
         let engine = world.engine();
-        if world.needs_rounds() || engine.has_unexpected() {
+        if bytes.len() > SHORT_MAX || world.needs_rounds() || engine.has_unexpected() {
             return None;
         }
         for look in 1..world.spin().polls() {

@@ -82,6 +82,10 @@ pub trait RawEndpoint: sealed::Sealed {
     /// serves interfaces to other languages.
     fn poll_lines(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Option<Status>;
 
+    /// Waits a short time for a message of at most [`SHORT_MAX`] bytes from any source. Its looks
+    /// are shorter than those of [`RawEndpoint::poll_lines`], which goes on after `None`.
+    fn poll_short_from_any(&self, buffer: &mut [u8], tag: Tag) -> Option<Status>;
+
     /// Posts a receive like [`RawEndpoint::begin_recv`], if it is the only one and nothing else has
     /// to be done. `None`: nothing was posted, and [`RawEndpoint::begin_recv_short`] starts it.
     ///
@@ -307,6 +311,11 @@ impl RawEndpoint for Endpoint<'_> {
     #[inline(always)]
     fn poll_lines(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Option<Status> {
         Endpoint::poll_lines(self, buffer, source, tag)
+    }
+
+    #[inline(always)]
+    fn poll_short_from_any(&self, buffer: &mut [u8], tag: Tag) -> Option<Status> {
+        Endpoint::poll_short_from_any(self, buffer, tag)
     }
 
     #[inline(always)]
