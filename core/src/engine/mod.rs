@@ -214,6 +214,7 @@ mod rtrs;
 mod send;
 mod short;
 mod short_paths;
+mod short_probe;
 mod short_receive;
 mod speculation;
 mod started;

@@ -144,7 +144,7 @@ unsafe fn end(front: &Front, slot: u32, place: HandlePtr, status: Pointer) -> En
 
 /// Returns the front, where calls take no lock and the host need not progress meanwhile.
 #[inline(always)]
-fn alone() -> Option<&'static Front> {
+pub(crate) fn alone() -> Option<&'static Front> {
     state::unlocked().filter(|front| front.host_open.get() == 0)
 }
 

@@ -45,6 +45,31 @@ fn probe(peer: c_int, tag: c_int, comm: Handle) -> Probe {
     Probe::Ours(front, ProbeArgs { comm: found, peer, tag })
 }
 
+/// Describes a message of ours that lies in lines. Looks once, or, if the program `waits`, for a
+/// short time. Returns false if it found none.
+///
+/// # Safety
+///
+/// The program passes the place of a status.
+#[inline(always)]
+unsafe fn probe_lines(
+    (peer, tag, comm): (c_int, c_int, Handle),
+    waits: bool,
+    status: Pointer,
+) -> bool {
+    let Some(front) = complete::alone() else { return false };
+    let mut held = None;
+    let Some(comm) = front.comms.find_in(comm, &mut held) else { return false };
+    let Some((peer, tag)) = source(comm, peer).zip(wanted_tag(tag)) else { return false };
+    let endpoint = comm.endpoint(&front.world);
+    let found =
+        if waits { endpoint.poll_probe(peer, tag) } else { endpoint.probe_lines(peer, tag) };
+    let Some(found) = found else { return false };
+    // SAFETY: the caller guarantees the same (contract of `probe_lines`).
+    unsafe { recv::tell(comm, found, status) };
+    true
+}
+
 /// Looks for a message, and describes it.
 fn find(front: &Front, wanted: &ProbeArgs) -> Result<Option<Finished>, Error> {
     let endpoint = wanted.comm.endpoint(&front.world);
@@ -70,6 +95,16 @@ fn failed(front: Entered, wanted: &ProbeArgs, error: &Error) -> c_int {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn MPI_Probe(peer: c_int, tag: c_int, comm: Handle, status: Pointer) -> c_int {
+    // SAFETY: the program guarantees the contract of the function in the standard.
+    if unsafe { probe_lines((peer, tag, comm), true, status) } {
+        return 0;
+    }
+    // SAFETY: as above.
+    unsafe { probe_longer(peer, tag, comm, status) }
+}
+
+#[inline(never)]
+unsafe fn probe_longer(peer: c_int, tag: c_int, comm: Handle, status: Pointer) -> c_int {
     match probe(peer, tag, comm) {
         Probe::FromNone => complete::write(status, &Finished::FROM_NONE),
         Probe::Ours(mut front, wanted) => {
@@ -100,6 +135,24 @@ unsafe extern "C" fn MPI_Iprobe(
     status: Pointer,
 ) -> c_int {
     // SAFETY: the program guarantees the contract of the function in the standard.
+    unsafe {
+        if probe_lines((peer, tag, comm), false, status) {
+            flag.write(1);
+            return 0;
+        }
+        iprobe_longer(peer, tag, comm, flag, status)
+    }
+}
+
+#[inline(never)]
+unsafe fn iprobe_longer(
+    peer: c_int,
+    tag: c_int,
+    comm: Handle,
+    flag: Ints,
+    status: Pointer,
+) -> c_int {
+    // SAFETY: the caller passes the arguments of `MPI_Iprobe`.
     unsafe {
         match probe(peer, tag, comm) {
             Probe::FromNone => {
@@ -154,6 +207,10 @@ unsafe extern "C" fn MPI_Mprobe(
             Probe::Ours(mut front, wanted) => {
                 let what = || what(&wanted, "MPI_Mprobe");
                 let (peer, tag) = (wanted.peer, wanted.tag);
+                if front.guard.is_none() && front.host_open.get() == 0 {
+                    // Sees an arrival sooner than rounds of progress do.
+                    let _ = wanted.comm.endpoint(&front.world).poll_probe(peer, tag);
+                }
                 let found = front.wait(what, |front| {
                     wanted.comm.endpoint(&front.world).match_arrived(peer, tag).transpose()
                 });

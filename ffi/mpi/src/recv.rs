@@ -130,7 +130,7 @@ unsafe fn recv_any_soon(
 ///
 /// The program passes the place of a status.
 #[inline(always)]
-unsafe fn tell(comm: &Comm, received: Status, status: Pointer) {
+pub(crate) unsafe fn tell(comm: &Comm, received: Status, status: Pointer) {
     if !abi::is_ignored(status) {
         let from = (comm.of_world(received.source), received.tag as c_int);
         // SAFETY: the caller guarantees it (contract of `tell`).

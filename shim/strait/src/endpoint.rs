@@ -328,6 +328,9 @@ impl<'world> Endpoint<'world> {
         let source = source.into().number();
         let pattern = self.pattern(source, tag);
         self.world.await_from(source);
+        if let Some(status) = self.poll_probe(source, tag) {
+            return Ok(status);
+        }
         let look = || self.world.lock_progress().iprobe(pattern).transpose();
         let found = self.world.wait_until(|| probe_of(pattern), look)?;
         Ok(found?)
@@ -359,6 +362,9 @@ impl<'world> Endpoint<'world> {
     pub fn iprobe(&self, source: impl Into<Source>, tag: Tag) -> Result<Option<Status>, Error> {
         let source = source.into().number();
         self.world.await_from(source);
+        if let Some(status) = self.probe_lines(source, tag) {
+            return Ok(Some(status));
+        }
         self.world.poll()?;
         self.find_arrived(source, tag)
     }

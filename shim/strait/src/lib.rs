@@ -104,6 +104,7 @@ mod request;
 mod reserved;
 mod scope;
 mod sealed;
+mod short_probe;
 mod source;
 pub mod transfer_method;
 mod unscoped;

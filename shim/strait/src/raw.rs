@@ -86,6 +86,14 @@ pub trait RawEndpoint: sealed::Sealed {
     /// are shorter than those of [`RawEndpoint::poll_lines`], which goes on after `None`.
     fn poll_short_from_any(&self, buffer: &mut [u8], tag: Tag) -> Option<Status>;
 
+    /// Describes the message that a receive would get, if it lies in lines and no other can be
+    /// older. It stays where it is. `None`: [`Endpoint::iprobe`] may find one.
+    fn probe_lines(&self, source: Rank, tag: Tag) -> Option<Status>;
+
+    /// Waits a short time until [`RawEndpoint::probe_lines`] finds a message. `None`:
+    /// [`Endpoint::probe`] goes on.
+    fn poll_probe(&self, source: Rank, tag: Tag) -> Option<Status>;
+
     /// Posts a receive like [`RawEndpoint::begin_recv`], if it is the only one and nothing else has
     /// to be done. `None`: nothing was posted, and [`RawEndpoint::begin_recv_short`] starts it.
     ///
@@ -311,6 +319,16 @@ impl RawEndpoint for Endpoint<'_> {
     #[inline(always)]
     fn poll_lines(&self, buffer: &mut [u8], source: Rank, tag: Tag) -> Option<Status> {
         Endpoint::poll_lines(self, buffer, source, tag)
+    }
+
+    #[inline(always)]
+    fn probe_lines(&self, source: Rank, tag: Tag) -> Option<Status> {
+        Endpoint::probe_lines(self, source, tag)
+    }
+
+    #[inline(always)]
+    fn poll_probe(&self, source: Rank, tag: Tag) -> Option<Status> {
+        Endpoint::poll_probe(self, source, tag)
     }
 
     #[inline(always)]

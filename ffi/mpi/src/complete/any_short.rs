@@ -37,6 +37,23 @@ pub(super) unsafe fn tests_in_vain(array: RequestArray) -> bool {
     has_active && front.ends_test_in_vain()
 }
 
+/// Waits a short time until a request of an array is over, if all are ours.
+///
+/// # Safety
+///
+/// The program passes an array of that many requests.
+pub(super) unsafe fn await_any(array: RequestArray) {
+    let Some(front) = alone() else { return };
+    // SAFETY: the caller guarantees it (contract of `await_any`).
+    let handles = || array.places().map(|(_, place)| unsafe { *place });
+    let active = || handles().filter(|handle| *handle != abi::request_null());
+    let goes_on = |slot| front.requests.goes_on(front, slot);
+    let is_any_over = || active().any(|handle| !abi::request_slot(handle).is_some_and(goes_on));
+    if active().next().is_some() && !is_any_over() {
+        front.world.serve_until(is_any_over);
+    }
+}
+
 /// What a short look at an array found.
 pub(super) enum ShortLook {
     /// The request with this number has ended. Its status is written.

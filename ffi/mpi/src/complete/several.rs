@@ -8,7 +8,7 @@ use strait::{Call, Wait};
 use super::super::host::{self, HandlePtr, Ints, Pointer};
 use super::super::request_view::RequestView;
 use super::super::state::{self, Front};
-use super::any_short::{ShortLook, end_any_short, tests_in_vain};
+use super::any_short::{ShortLook, await_any, end_any_short, tests_in_vain};
 use super::array::RequestArray;
 use super::{EndedRequest, count_host_end, end, status_at, turn_host, turn_ours, write_empty};
 use crate::abi;
@@ -178,6 +178,11 @@ unsafe extern "C" fn MPI_Waitany(
             count_host_end();
             return host::Waitany(n, requests, index, status);
         }
+        await_any(array);
+        if let ShortLook::Ended(number) = end_any_short(array, status) {
+            index.write(number as c_int);
+            return 0;
+        }
         let mut wait = ArrayWait::new(array, Call::WaitAny, "MPI_Waitany");
         loop {
             match find_any(array, status) {
@@ -302,6 +307,7 @@ unsafe extern "C" fn MPI_Waitsome(
         if array.is_hosts() && !needs_progress() {
             return host::Waitsome(n, requests, done, indices, statuses);
         }
+        await_any(array);
         // What has arrived ends in one call.
         turn_ours();
         let mut wait = ArrayWait::new(array, Call::WaitSome, "MPI_Waitsome");

@@ -79,6 +79,7 @@ impl RankEngine {
         fn has_work() -> bool;
         fn inbox(place: usize) -> Option<Rank>;
         fn recv_lines(pattern: Pattern, buffer: &mut [u8]) -> Bypass;
+        fn probe_lines(source: Rank, want: Want) -> Bypass;
         fn recv_short_from_any(want: Want, buffer: &mut [u8]) -> Bypass;
         fn serve_lines() -> bool;
         fn finds_no_lines() -> bool;

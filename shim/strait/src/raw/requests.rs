@@ -42,6 +42,10 @@ pub trait RawRequests: sealed::Sealed {
     /// anything else has to be done.
     fn wait_in_lines(&self, ticket: Ticket) -> Option<Status>;
 
+    /// Takes messages from lines until `look`, which is called after each, returns true. Gives up
+    /// after a while, and when anything else has to be done.
+    fn serve_until(&self, look: impl Fn() -> bool);
+
     /// Ends a request and returns its status as [`RawRequests::take_status`] does, or else waits
     /// for it as [`RawRequests::wait_in_lines`] does.
     fn wait_for_lines(&self, request: RequestId) -> Option<Status>;
@@ -109,6 +113,10 @@ impl RawRequests for World {
     #[inline(always)]
     fn wait_in_lines(&self, ticket: Ticket) -> Option<Status> {
         World::wait_in_lines(self, ticket)
+    }
+
+    fn serve_until(&self, look: impl Fn() -> bool) {
+        World::serve_lines_until(self, || false, || look().then_some(()));
     }
 
     #[inline]

@@ -25,7 +25,7 @@ impl World {
     /// while, and when anything else has to be done. While `look_suffices`, `look` itself takes the
     /// message that is awaited, and the others are taken now and then.
     #[inline]
-    fn serve_lines_until<T>(
+    pub(crate) fn serve_lines_until<T>(
         &self,
         look_suffices: impl Fn() -> bool,
         look: impl Fn() -> Option<T>,
