@@ -2,7 +2,7 @@
 
 use core::ffi::c_int;
 
-use strait::raw::{Matched, RawEndpoint as _, ShortName};
+use strait::raw::{Matched, RawEndpoint as _, RawRequests as _, ShortName};
 use strait::{Call, Error, Source, Wait};
 
 use super::comms::Comm;
@@ -207,9 +207,12 @@ unsafe extern "C" fn MPI_Mprobe(
             Probe::Ours(mut front, wanted) => {
                 let what = || what(&wanted, "MPI_Mprobe");
                 let (peer, tag) = (wanted.peer, wanted.tag);
-                if front.guard.is_none() && front.host_open.get() == 0 {
-                    // Sees an arrival sooner than rounds of progress do.
-                    let _ = wanted.comm.endpoint(&front.world).poll_probe(peer, tag);
+                // Looks at lines see an arrival sooner than rounds of progress do.
+                if front.guard.is_none()
+                    && front.host_open.get() == 0
+                    && wanted.comm.endpoint(&front.world).poll_probe(peer, tag).is_some()
+                {
+                    front.world.progress_in_lines();
                 }
                 let found = front.wait(what, |front| {
                     wanted.comm.endpoint(&front.world).match_arrived(peer, tag).transpose()
