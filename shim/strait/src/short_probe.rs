@@ -1,34 +1,16 @@
 //! Probes that look at lines alone, which are shorter than rounds of progress.
 
 use strait_core::engine::{Bypass, Status, Want};
-use strait_core::matching::ANY_SOURCE;
 use strait_core::sync::finish_look;
 use strait_platform::Rank;
 use strait_platform::backoff::{POLLS_PER_PROGRESS, POLLS_PER_QUEUE};
 
-use crate::{Endpoint, Tag, World};
-
-/// One of this many probes from any source takes all that has come, as a round of progress does.
-/// Then messages are found in the order in which they came, and a stream from one rank does not hide
-/// those of the others.
-const PROBES_PER_ROUND: u32 = 32;
-
-impl World {
-    #[inline(always)]
-    fn takes_all_for_probe(&self) -> bool {
-        let probes = self.probes_from_any.get().wrapping_add(1);
-        self.probes_from_any.set(probes);
-        probes.is_multiple_of(PROBES_PER_ROUND)
-    }
-}
+use crate::{Endpoint, Tag};
 
 impl Endpoint<'_> {
     /// Does the work of [`crate::raw::RawEndpoint::probe_lines`].
     #[inline(always)]
     pub(crate) fn probe_lines(&self, source: Rank, tag: Tag) -> Option<Status> {
-        if source == ANY_SOURCE && self.world().takes_all_for_probe() {
-            return None;
-        }
         match self.world().engine().probe_lines(source, Want::of(self.key(tag))) {
             Bypass::Received(status) => Some(status),
             Bypass::Nothing | Bypass::Closed => None,
@@ -40,9 +22,6 @@ impl Endpoint<'_> {
     pub(crate) fn poll_probe(&self, source: Rank, tag: Tag) -> Option<Status> {
         let (want, world) = (Want::of(self.key(tag)), self.world());
         let engine = world.engine();
-        if source == ANY_SOURCE && world.takes_all_for_probe() {
-            return None;
-        }
         for look in 0..world.spin().polls() {
             match engine.probe_lines(source, want) {
                 Bypass::Received(status) => return Some(status),

@@ -83,8 +83,6 @@ pub struct World {
     checked: Cell<Option<Instant>>,
     /// See [`World::needs_rounds`].
     needs_rounds: Cell<bool>,
-    /// Number of probes from any source.
-    pub(crate) probes_from_any: Cell<u32>,
     /// Work of the embedder, called while a wait finds nothing to do.
     idle: Option<Box<dyn Fn() + Send>>,
     /// Work of the embedder, called before a wait sleeps.
@@ -179,7 +177,6 @@ impl World {
             caller: Cell::new(None),
             checked: Cell::new(Some(Instant::now())),
             needs_rounds: Cell::new(!tuning.bypass),
-            probes_from_any: Cell::new(0),
             idle: None,
             before_sleep: None,
             meetings: RefCell::default(),
