@@ -5,18 +5,23 @@ use super::rank_list::RankList;
 use crate::memory::{Memory, OutOfMemory};
 use crate::wire::CellIndex;
 
+/// One look in 256 / `TURN` at all sources begins with another one.
+const TURN: u8 = 8;
+
 /// The ways in that this rank polls.
 #[derive(Debug)]
 pub(super) struct Inbox<M: Memory> {
     /// Peers with an open fastbox to this rank.
     fastboxes: RankList<M>,
+    /// Counts looks at all sources, by [`TURN`] each, up to 0.
+    turn: u8,
     /// A cell that was taken from the queue and is not delivered. It stays after an error.
     cell: Option<CellIndex>,
 }
 
 impl<M: Memory> Inbox<M> {
     pub(super) fn new(memory: M) -> Self {
-        Self { fastboxes: RankList::new(memory), cell: None }
+        Self { fastboxes: RankList::new(memory), turn: 0, cell: None }
     }
 
     /// Makes room for `peers` peers.
@@ -32,6 +37,22 @@ impl<M: Memory> Inbox<M> {
     /// Removes the fastbox from `source`, which is gone.
     pub(super) fn close(&mut self, source: u32) {
         self.fastboxes.remove(source);
+    }
+
+    /// Makes another source the first, now and then. Otherwise a source that always has a message
+    /// would keep this rank from the others.
+    #[inline(always)]
+    pub(super) fn take_turns(&mut self) {
+        self.turn = self.turn.wrapping_add(TURN);
+        if self.turn == 0 {
+            self.rotate();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn rotate(&mut self) {
+        self.fastboxes.rotate();
     }
 
     /// Returns the number of open fastboxes.

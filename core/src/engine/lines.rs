@@ -188,6 +188,7 @@ impl<M: Memory + Clone> Engine<M> {
                 found => return found,
             }
         }
+        self.inbox.take_turns();
         // First by the shortest way, which serves messages of one line while nothing is posted.
         for place in 0..self.inbox.len() {
             let source = self.inbox.source_at(place);
@@ -219,6 +220,7 @@ impl<M: Memory + Clone> Engine<M> {
         if self.has_network() || self.has_queued() {
             return None;
         }
+        self.inbox.take_turns();
         (0..self.inbox.len()).find_map(|place| {
             // It looks for older messages and receives.
             match self.recv_exactly(self.inbox.source_at(place), want, buffer) {
@@ -236,6 +238,7 @@ impl<M: Memory + Clone> Engine<M> {
         if self.has_network() {
             return Bypass::Closed;
         }
+        self.inbox.take_turns();
         for place in 0..self.inbox.len() {
             match self.recv_short(self.inbox.source_at(place), want, buffer) {
                 Bypass::Nothing => {}

@@ -53,6 +53,13 @@ impl<M: Memory> RankList<M> {
         }
     }
 
+    /// Moves the first rank to the end.
+    pub(super) fn rotate(&mut self) {
+        if !self.is_empty() {
+            self.ranks[..self.length].rotate_left(1);
+        }
+    }
+
     pub(super) fn pop(&mut self) -> Option<u32> {
         self.length = self.length.checked_sub(1)?;
         Some(self.ranks[self.length])
@@ -76,6 +83,18 @@ mod tests {
         list.remove(1);
         assert_eq!([list.pop(), list.pop()], [Some(0), None]);
         assert!(list.is_empty());
+    }
+
+    #[test]
+    fn a_rotated_list_has_all_ranks_in_turn() {
+        let mut list = RankList::new(Counted::default());
+        list.rotate();
+        list.make_room(5).unwrap();
+        (0..3).for_each(|rank| list.insert(rank));
+        for first in [1, 2, 0] {
+            list.rotate();
+            assert_eq!((list.get(0), list.len()), (first, 3));
+        }
     }
 
     #[test]

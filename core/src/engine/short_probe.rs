@@ -15,7 +15,7 @@ impl<M: Memory + Clone> Engine<M> {
     /// [`Engine::iprobe`] can tell.
     #[inline(always)]
     #[must_use]
-    pub fn probe_lines(&self, source: u32, want: Want) -> Bypass {
+    pub fn probe_lines(&mut self, source: u32, want: Want) -> Bypass {
         if !(self.posted.is_empty() & self.unexpected.is_empty()) {
             return Bypass::Closed;
         }
@@ -26,6 +26,7 @@ impl<M: Memory + Clone> Engine<M> {
         if self.has_network() || self.has_queued() {
             return Bypass::Closed;
         }
+        self.inbox.take_turns();
         for place in 0..self.inbox.len() {
             match self.probe_lines_of(self.inbox.source_at(place), want) {
                 Bypass::Nothing => {}

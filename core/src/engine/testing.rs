@@ -59,26 +59,64 @@ pub(super) struct Pair {
 impl Pair {
     /// Posts a receive of up to 8 bytes.
     pub(super) fn post(&mut self, pattern: Pattern, buffer: &mut [u8; 8]) -> (RequestId, Ticket) {
-        let buffer = Part { base: NonNull::from(buffer).cast(), length: 8 };
-        // SAFETY: the buffers of these tests outlive the engines.
-        match unsafe { self.receiver.irecv_short(pattern, buffer, Owner::UNSCOPED) } {
-            ReceivedShort::Pending(id, ticket) => (id, ticket),
-            other => panic!("{other:?}"),
-        }
+        post(&mut self.receiver, pattern, buffer)
     }
 
     pub(super) fn send(&mut self, tag: u32, data: &[u8]) {
-        let part = Part { base: NonNull::from(data).cast(), length: data.len() };
-        // SAFETY: the message is in shared memory when this returns.
-        let sent = unsafe {
-            let data = Cursor::contiguous(part);
-            self.sender.isend(1, Key::new(0, tag), data, Owner::BLOCKING)
-        };
-        assert_eq!(sent, Ok(Sent::Done));
-        while let Some(peer) = self.sender.poll_want() {
-            self.sender.fastbox_backed(peer, true);
-        }
+        send(&mut self.sender, 1, tag, data);
     }
+}
+
+/// Posts a receive of up to 8 bytes.
+fn post(
+    receiver: &mut Engine<Counted>,
+    pattern: Pattern,
+    buffer: &mut [u8; 8],
+) -> (RequestId, Ticket) {
+    let buffer = Part { base: NonNull::from(buffer).cast(), length: 8 };
+    // SAFETY: the buffers of these tests outlive the engines.
+    match unsafe { receiver.irecv_short(pattern, buffer, Owner::UNSCOPED) } {
+        ReceivedShort::Pending(id, ticket) => (id, ticket),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Sends a message that goes by lines.
+pub(super) fn send(sender: &mut Engine<Counted>, to: u32, tag: u32, data: &[u8]) {
+    let part = Part { base: NonNull::from(data).cast(), length: data.len() };
+    // SAFETY: the message is in shared memory when this returns.
+    let sent = unsafe {
+        let data = Cursor::contiguous(part);
+        sender.isend(to, Key::new(0, tag), data, Owner::BLOCKING)
+    };
+    assert_eq!(sent, Ok(Sent::Done));
+    while let Some(peer) = sender.poll_want() {
+        sender.fastbox_backed(peer, true);
+    }
+}
+
+/// Opens the fastbox from rank `from` to rank `to`.
+fn open_lines(
+    (sender, from): (&mut Engine<Counted>, u32),
+    (receiver, to): (&mut Engine<Counted>, u32),
+) {
+    let pattern = Pattern { context: 0, source: from, tag: 0 };
+    // Short calls decline a peer before the first contact with it.
+    let mut bytes = [0; 8];
+    let buffer = Part { base: NonNull::from(&mut bytes).cast(), length: 8 };
+    // SAFETY: nothing is posted.
+    let declined = unsafe { receiver.irecv_short(pattern, buffer, Owner::UNSCOPED) };
+    assert!(matches!(declined, ReceivedShort::Declined));
+    receiver.contact(from).unwrap();
+    // The first messages open the fastbox. Then they go by lines.
+    for _ in 0..4 {
+        let mut bytes = [0; 8];
+        let (id, _) = post(receiver, pattern, &mut bytes);
+        send(sender, to, 0, b"first");
+        receiver.progress().unwrap();
+        assert!(matches!(receiver.test(id), Some(Ok(_))));
+    }
+    assert!(receiver.finds_no_lines(), "a wait has looked since the last receive");
 }
 
 /// Runs `test` with two engines that send by lines to each other.
@@ -87,22 +125,20 @@ pub(super) fn with_pair(test: impl FnOnce(Pair)) {
         let engine =
             |rank| Engine::new(Counted::default(), *segment, rank, Tuning::default()).unwrap();
         let mut pair = Pair { sender: engine(0), receiver: engine(1) };
-        // Short calls decline a peer before the first contact with it.
-        let (mut bytes, first) = ([0; 8], &mut pair.receiver);
-        let buffer = Part { base: NonNull::from(&mut bytes).cast(), length: 8 };
-        // SAFETY: nothing is posted.
-        let declined = unsafe { first.irecv_short(OF_7, buffer, Owner::UNSCOPED) };
-        assert!(matches!(declined, ReceivedShort::Declined));
-        first.contact(0).unwrap();
-        // The first messages open the fastbox. Then they go by lines.
-        for _ in 0..4 {
-            let mut bytes = [0; 8];
-            let (id, _) = pair.post(Pattern { tag: 0, ..OF_7 }, &mut bytes);
-            pair.send(0, b"first");
-            pair.receiver.progress().unwrap();
-            assert!(matches!(pair.receiver.test(id), Some(Ok(_))));
-        }
-        assert!(pair.receiver.finds_no_lines(), "a wait has looked since the last receive");
+        open_lines((&mut pair.sender, 0), (&mut pair.receiver, 1));
         test(pair);
+    });
+}
+
+/// Runs `test` with the engines of ranks 0 and 1, which send by lines to that of rank 2.
+pub(super) fn with_senders(test: impl FnOnce(&mut [Engine<Counted>; 2], &mut Engine<Counted>)) {
+    with_segment(3, |segment| {
+        let engine =
+            |rank| Engine::new(Counted::default(), *segment, rank, Tuning::default()).unwrap();
+        let (mut senders, mut receiver) = ([engine(0), engine(1)], engine(2));
+        for (from, sender) in (0..).zip(&mut senders) {
+            open_lines((sender, from), (&mut receiver, 2));
+        }
+        test(&mut senders, &mut receiver);
     });
 }

@@ -1,7 +1,8 @@
 //! Matching of messages in lines, between two engines on one thread.
 
 use super::*;
-use crate::engine::testing::{ANY_OF_7, with_pair};
+use crate::engine::testing::{ANY_OF_7, send, with_pair, with_senders};
+use crate::memory::counted::Counted;
 
 const WANT: Want = Want::new(0, 7);
 
@@ -58,4 +59,35 @@ fn a_receive_from_any_source_leaves_older_messages_and_receives_their_turn() {
         assert_eq!(pair.receiver.recv_exactly_from_any(WANT, &mut bytes), None);
         assert!(pair.receiver.serve_lines() && pair.receiver.take_status(ticket).is_some());
     });
+}
+
+#[test]
+fn a_stream_of_one_source_does_not_hide_the_message_of_another() {
+    type Look = fn(&mut Engine<Counted>, &mut [u8; 8]) -> Option<u32>;
+    fn source_of(found: Bypass) -> Option<u32> {
+        match found {
+            Bypass::Received(Status { source, .. }) => Some(source),
+            Bypass::Nothing | Bypass::Closed => None,
+        }
+    }
+    let looks: [Look; 4] = [
+        |engine, bytes| engine.recv_exactly_from_any(WANT, bytes).map(|status| status.source),
+        |engine, bytes| source_of(engine.recv_short_from_any(WANT, bytes)),
+        |engine, bytes| source_of(engine.recv_lines(ANY_OF_7, bytes)),
+        |engine, bytes| {
+            let source = source_of(engine.probe_lines(ANY_SOURCE, WANT))?;
+            source_of(engine.recv_short(source, WANT, bytes))
+        },
+    ];
+    for look in looks {
+        with_senders(|senders, receiver| {
+            send(&mut senders[1], 2, 7, b"only one");
+            let mut bytes = [0; 8];
+            let came = (0..200).any(|_| {
+                send(&mut senders[0], 2, 7, b"one more");
+                look(receiver, &mut bytes) == Some(1)
+            });
+            assert!(came && &bytes == b"only one");
+        });
+    }
 }
