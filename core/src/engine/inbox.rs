@@ -5,23 +5,20 @@ use super::rank_list::RankList;
 use crate::memory::{Memory, OutOfMemory};
 use crate::wire::CellIndex;
 
-/// One look in 256 / `TURN` at all sources begins with another one.
-const TURN: u8 = 8;
-
 /// The ways in that this rank polls.
 #[derive(Debug)]
 pub(super) struct Inbox<M: Memory> {
     /// Peers with an open fastbox to this rank.
     fastboxes: RankList<M>,
-    /// Counts looks at all sources, by [`TURN`] each, up to 0.
-    turn: u8,
+    /// Counts looks at all sources. After the last number, which is 0, another source is the first.
+    looks: u8,
     /// A cell that was taken from the queue and is not delivered. It stays after an error.
     cell: Option<CellIndex>,
 }
 
 impl<M: Memory> Inbox<M> {
     pub(super) fn new(memory: M) -> Self {
-        Self { fastboxes: RankList::new(memory), turn: 0, cell: None }
+        Self { fastboxes: RankList::new(memory), looks: 0, cell: None }
     }
 
     /// Makes room for `peers` peers.
@@ -39,14 +36,22 @@ impl<M: Memory> Inbox<M> {
         self.fastboxes.remove(source);
     }
 
-    /// Makes another source the first, now and then. Otherwise a source that always has a message
-    /// would keep this rank from the others.
+    /// Counts a look at all sources, for [`Inbox::take_turns`], and returns whether a call of that is
+    /// due.
+    #[inline(always)]
+    pub(super) fn ends_turn(&mut self) -> bool {
+        self.looks = self.looks.wrapping_add(1);
+        self.looks == 0
+    }
+
+    /// Begins a look at all sources. Each is the first now and then. Otherwise one that always has a
+    /// message would keep this rank from the others.
     #[inline(always)]
     pub(super) fn take_turns(&mut self) {
-        self.turn = self.turn.wrapping_add(TURN);
-        if self.turn == 0 {
+        if self.looks == 0 {
             self.rotate();
         }
+        self.looks = self.looks.wrapping_add(1);
     }
 
     #[cold]

@@ -217,10 +217,9 @@ impl<M: Memory + Clone> Engine<M> {
         want: Want,
         buffer: &mut [u8; BYTES],
     ) -> Option<Status> {
-        if self.has_network() || self.has_queued() {
+        if self.has_network() || self.has_queued() || self.inbox.ends_turn() {
             return None;
         }
-        self.inbox.take_turns();
         (0..self.inbox.len()).find_map(|place| {
             // It looks for older messages and receives.
             match self.recv_exactly(self.inbox.source_at(place), want, buffer) {
