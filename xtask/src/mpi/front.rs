@@ -228,6 +228,7 @@ fn expectations(table: &str) -> Vec<(String, String)> {
         {
             let name = match name {
                 "int64" => "int64_t".to_owned(),
+                "op_null" => name.to_owned(),
                 name => name.replace("op_", ""),
             };
             found.push((format!("MPI_{}", name.to_uppercase()), value.trim().replace('_', "")));
