@@ -36,16 +36,15 @@ impl<M: Memory> Inbox<M> {
         self.fastboxes.remove(source);
     }
 
-    /// Counts a look at all sources, for [`Inbox::take_turns`], and returns whether a call of that is
-    /// due.
+    /// Counts a look at all sources, and returns whether a call of [`Inbox::take_turns`] is due.
     #[inline(always)]
     pub(super) fn ends_turn(&mut self) -> bool {
         self.looks = self.looks.wrapping_add(1);
         self.looks == 0
     }
 
-    /// Begins a look at all sources. Each is the first now and then. Otherwise one that always has a
-    /// message would keep this rank from the others.
+    /// Begins a look at all sources. Each is the first now and then. Otherwise one that always has
+    /// a message would keep this rank from the others.
     #[inline(always)]
     pub(super) fn take_turns(&mut self) {
         if self.looks == 0 {
