@@ -104,8 +104,8 @@ impl TypeCache {
     /// Asks the host whether messages may have a datatype. A request to no process sends nothing.
     fn may_send(&self, datatype: Handle) -> bool {
         let (mut request, mut data) = (abi::request_null(), 0_u8);
-        // SAFETY: the program passes a handle of the host's, which the host checks. It reads no data
-        // for no process, and the result has a place.
+        // SAFETY: the program passes a handle of the host's, which the host checks. It reads no
+        // data for no process, and the result has a place.
         datatype != abi::datatype_null()
             && unsafe {
                 let (at, silent) = ((&raw mut data).cast(), self.silent.get());
