@@ -10,6 +10,7 @@ use super::parcels::Filled;
 use super::reassembly::ArrivalTarget;
 use super::request::RequestState;
 use super::started::outcome;
+use super::synchronous::NO_ANSWER;
 use super::{Engine, ProgressError};
 use crate::buffer::Cursor;
 use crate::layout::EventKind;
@@ -139,6 +140,7 @@ impl<M: Memory + Clone> Engine<M> {
         let whole = length == head.total;
         let fits = match kind {
             PacketKind::Eager
+            | PacketKind::Synchronous
             | PacketKind::Rts
             | PacketKind::Offer
             | PacketKind::Rtr
@@ -176,6 +178,7 @@ impl<M: Memory + Clone> Engine<M> {
                     None => self.keep_unexpected(&packet)?,
                 }
             }
+            PacketKind::Synchronous => return self.deliver_synchronous(&packet),
             PacketKind::Called => self.take_called(&packet)?,
             PacketKind::Parcel => {
                 // A parcel that a cell names was filled before the cell was sent.
@@ -304,16 +307,25 @@ impl<M: Memory + Clone> Engine<M> {
         ArrivalTarget::Request(id)
     }
 
-    /// Copies the first packet of a message that has no receive into memory of the engine. On an
-    /// error nothing has changed.
+    /// Keeps the first packet of a message that has no receive. On an error nothing has changed.
     fn keep_unexpected(&mut self, packet: &Packet) -> Result<ArrivalTarget, OutOfMemory> {
         if packet.completes() && packet.length <= SHORT_MAX {
             return self.keep_short_packet(packet);
         }
+        self.keep_packet(packet, NO_ANSWER)
+    }
+
+    /// Copies the first packet of a message that has no receive into memory of the engine. The
+    /// receive will give the `answer`. On an error nothing has changed.
+    pub(super) fn keep_packet(
+        &mut self,
+        packet: &Packet,
+        answer: u32,
+    ) -> Result<ArrivalTarget, OutOfMemory> {
         let payload = self.own(packet.total)?;
         let body = UnexpectedData::Here(payload);
         let message = UnexpectedMessage::new(packet.envelope, body, packet.total, packet.length);
-        let kept = self.unexpected.insert(message);
+        let kept = self.unexpected.insert(UnexpectedMessage { answer, ..message });
         if kept.is_ok() {
             self.count_unexpected(EventKind::Unexpected, &packet.envelope, packet.total);
             self.hold(packet.envelope.source, packet.total);

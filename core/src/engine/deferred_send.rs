@@ -31,11 +31,13 @@ impl<M: Memory + Clone> Engine<M> {
         destination < self.segment.ranks() && self.segment.flow(self.rank, destination).is_full()
     }
 
-    /// Returns whether a send waits that another rank can let continue. A message that a leaving
-    /// rank has offered to itself is never pulled, so it does not count.
+    /// Returns whether a send waits that needs this rank to continue. A message that a leaving rank
+    /// has offered to itself is never pulled, so it does not count. The data of a synchronous
+    /// message that waits for an answer have left.
     pub(super) fn is_blocked(&self) -> bool {
         (0..).map_while(|place| self.outbox.blocked_at(place)).any(|destination| {
-            destination != self.rank || !self.peers[destination as usize].waiting.is_empty()
+            let peer = &self.peers[destination as usize];
+            !peer.waiting.is_empty() || destination != self.rank && !peer.offers.is_empty()
         })
     }
 
@@ -139,14 +141,15 @@ impl<M: Memory + Clone> Engine<M> {
         true
     }
 
-    /// Fails the messages that were offered to a rank that is gone.
+    /// Fails the messages that were offered to a rank that is gone, and those without an answer.
     pub(super) fn fail_offers_to(&mut self, rank: u32, outcome: Outcome) {
         let mut from = 0;
         while let Some((id, request)) = self.requests.next_from(from) {
             from = id + 1;
             let RequestState::Sending { message, .. } = request else { continue };
             let is_to_rank = match message.stage {
-                SendStage::Offered { destination, .. } => destination == rank,
+                SendStage::Offered { destination, .. }
+                | SendStage::Unmatched { destination, .. } => destination == rank,
                 SendStage::Method { transfer } => self.leave_method_to(transfer, rank),
                 _ => false,
             };
@@ -155,6 +158,7 @@ impl<M: Memory + Clone> Engine<M> {
             }
         }
         self.peers[rank as usize].offers.forget();
+        self.peers[rank as usize].unmatched.clear();
         self.outbox.unblock(rank);
     }
 }

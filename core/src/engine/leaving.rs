@@ -52,8 +52,8 @@ impl<M: Memory + Clone> Engine<M> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::testing::{nothing, with_segment};
-    use crate::engine::{SendMode, Sent, Tuning};
+    use crate::engine::testing::with_segment;
+    use crate::engine::{Sent, Tuning};
     use crate::matching::Pattern;
     use crate::memory::counted::Counted;
     use crate::wire::Key;
@@ -64,13 +64,14 @@ mod tests {
             let memories = [(); 2].map(|()| Counted::default());
             let [mut sender, mut leaver] = [0, 1].map(|rank: u32| {
                 let memory = memories[rank as usize].clone();
-                Engine::new(memory, *segment, rank, Tuning::default()).unwrap()
+                let offers_all = Tuning { unexpected_max: 0, ..Tuning::default() };
+                Engine::new(memory, *segment, rank, offers_all).unwrap()
             });
             let key = Key::new(0, 7);
-            // SAFETY: there is no byte to keep valid.
-            let sent = unsafe {
-                sender.isend_by(SendMode::Synchronous, 1, key, nothing(), Owner::BLOCKING)
-            };
+            let byte = 1;
+            let data = Part { base: NonNull::from(&byte), length: 1 };
+            // SAFETY: the byte outlives the engine.
+            let sent = unsafe { sender.isend(1, key, Cursor::contiguous(data), Owner::BLOCKING) };
             let Ok(Sent::Pending(send)) = sent else { panic!("it waits for a receive: {sent:?}") };
             leaver.progress().unwrap();
 

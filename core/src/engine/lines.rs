@@ -280,7 +280,9 @@ impl<M: Memory + Clone> Engine<M> {
             let Some(peer) = self.peers.get_mut(source as usize) else { return Bypass::Closed };
             let Some((found, by_baton)) = peer.paths.find_next() else { return Bypass::Nothing };
             let length = found.length();
-            if !found.is_eager_of(length) || !peer.paths.next_holds(by_baton, length) {
+            let is_eager = found.is_eager_of(length);
+            let is_whole = is_eager || found.is_synchronous_of(length);
+            if !is_whole || !peer.paths.next_holds(by_baton, length) {
                 return Bypass::Closed;
             }
             let message = peer.paths.lines_of_next(by_baton);
@@ -293,7 +295,10 @@ impl<M: Memory + Clone> Engine<M> {
                 if !may_keep {
                     return Bypass::Nothing;
                 }
-                if length <= SHORT_MAX && self.keep_short(envelope, message, length).is_ok() {
+                if is_eager
+                    && length <= SHORT_MAX
+                    && self.keep_short(envelope, message, length).is_ok()
+                {
                     self.peers[source as usize].paths.release_next(by_baton, length);
                     continue;
                 }
@@ -305,6 +310,9 @@ impl<M: Memory + Clone> Engine<M> {
                 // SAFETY: the buffer has room for the message.
                 unsafe { copy_out(message, to, length, straight) };
                 peer.paths.release_next(by_baton, length);
+                if !is_eager {
+                    self.end_synchronous(source);
+                }
                 return Bypass::Received(Status { source, tag: key.tag(), bytes: length });
             }
             // The next progress call meets and reports an error.

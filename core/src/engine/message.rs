@@ -2,6 +2,7 @@
 
 use super::message_buffers::OwnedBuffer;
 use super::method_news::MethodNews;
+use super::synchronous::NO_ANSWER;
 use crate::lmt::SendCookie;
 use crate::matching::Envelope;
 use crate::wire::{MessageAddress, Offer, SHORT_MAX, Turn};
@@ -13,6 +14,8 @@ pub(super) struct UnexpectedMessage {
     pub(super) standing: MatchState,
     /// Its number in the order of arrival among the messages that met no receive.
     pub(super) arrival: u64,
+    /// The bit of a synchronous message with which its receive answers, or [`NO_ANSWER`].
+    pub(super) answer: u32,
     pub(super) body: UnexpectedData,
     pub(super) total: usize,
     /// Bytes of it that are in this rank.
@@ -27,7 +30,8 @@ impl UnexpectedMessage {
         total: usize,
         arrived: usize,
     ) -> Self {
-        Self { envelope, standing: MatchState::Met, arrival: 0, body, total, arrived }
+        let (standing, answer) = (MatchState::Met, NO_ANSWER);
+        Self { envelope, standing, arrival: 0, answer, body, total, arrived }
     }
 }
 

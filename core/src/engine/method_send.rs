@@ -270,7 +270,7 @@ impl<M: Memory + Clone> Engine<M> {
     fn answer_offer(&mut self, destination: u32) {
         let peer = &mut self.peers[destination as usize];
         peer.offers.answered();
-        if peer.waiting.is_empty() && peer.offers.is_empty() {
+        if peer.owes_nothing() {
             self.outbox.unblock(destination);
         }
     }

@@ -219,6 +219,7 @@ mod short_receive;
 mod speculation;
 mod started;
 mod straight_receive;
+mod synchronous;
 #[cfg(test)]
 mod testing;
 mod ticket;
@@ -244,6 +245,7 @@ pub use request::{
 pub use rtrs::Rtrs;
 pub use short_receive::{Bypass, Want};
 pub use started::{LineRoom, Mark, Received, ReceivedShort, Sent, SentShort};
+pub use synchronous::Unanswered;
 pub use ticket::{Ticket, Ticketed};
 pub use tuning::{LINES_FIRST, Tuning};
 
@@ -425,6 +427,13 @@ impl<M: Memory + Clone> Engine<M> {
     #[inline]
     pub fn poll_bell(&mut self) -> Option<u32> {
         self.outbox.next_bell()
+    }
+
+    /// Returns whether [`Engine::poll_bell`] would return a peer.
+    #[inline(always)]
+    #[must_use]
+    pub fn has_bells(&self) -> bool {
+        self.outbox.has_bells()
     }
 
     /// Notes that `rank` must be woken if it sleeps, after something was published for which it may

@@ -14,7 +14,7 @@ use crate::wire::{CellIndex, Corrupt};
 #[derive(Debug)]
 pub(super) struct Outbox<M: Memory> {
     cells: CellPool<M>,
-    /// Peers with sends that wait for cells or for a pull request.
+    /// Peers with sends that wait for cells, for a pull request or for an answer.
     blocked: RankList<M>,
     /// Peers to which a fastbox is wanted.
     wanted: RankList<M>,
@@ -63,10 +63,15 @@ impl<M: Memory + Clone> Outbox<M> {
         (destination, peer): (u32, &mut Peer),
     ) -> Option<u32> {
         let first = requests.leave_line(&mut peer.waiting)?;
-        if peer.waiting.is_empty() && peer.offers.is_empty() {
+        if peer.owes_nothing() {
             self.blocked.remove(destination);
         }
         Some(first)
+    }
+
+    /// Has progress look for what `destination` tells about sends.
+    pub(super) fn watch(&mut self, destination: u32) {
+        self.blocked.insert(destination);
     }
 
     /// Returns whether no send to a rank of the node waits.
@@ -106,6 +111,12 @@ impl<M: Memory + Clone> Outbox<M> {
     #[inline]
     pub(super) fn ring(&mut self, rank: u32) {
         self.bells.insert(rank);
+    }
+
+    /// Returns whether a rank is to be woken.
+    #[inline(always)]
+    pub(super) fn has_bells(&self) -> bool {
+        !self.bells.is_empty()
     }
 
     /// Takes the next rank to wake.

@@ -10,6 +10,7 @@ use super::offers::Offers;
 use super::peer_parcels::PeerParcels;
 use super::reassembly::Reassembly;
 use super::short_paths::ShortPaths;
+use super::synchronous::Answers;
 use super::wait_list::WaitList;
 use crate::layout::Segment;
 use crate::shm::DoorbellPtr;
@@ -84,6 +85,10 @@ pub(super) struct Peer {
     pub(super) waiting: WaitList,
     /// Sends that were offered to the peer and not pulled yet.
     pub(super) offers: Offers,
+    /// Synchronous sends whose data are with the peer and whose receives have not started.
+    pub(super) unmatched: WaitList,
+    /// The answers to synchronous messages, in both directions.
+    pub(super) answers: Answers,
     /// Receives that met offers of the peer, oldest first. The first one's message has been pulled.
     pub(super) pulls: WaitList,
     /// The peer's share of the memory of unexpected messages.
@@ -107,6 +112,8 @@ impl Peer {
             fill_stores: FillStores::default(),
             waiting: WaitList::default(),
             offers: Offers::default(),
+            unmatched: WaitList::default(),
+            answers: Answers::default(),
             pulls: WaitList::default(),
             share: Share::default(),
             arriving: Reassembly::default(),
@@ -203,6 +210,11 @@ impl Peer {
     #[inline(always)]
     pub(super) fn wants_bell(&self) -> bool {
         self.bell.get().is_wanted()
+    }
+
+    /// Returns whether no send to the peer waits for something that the peer does.
+    pub(super) const fn owes_nothing(&self) -> bool {
+        self.waiting.is_empty() && self.offers.is_empty() && self.unmatched.is_empty()
     }
 
     /// Opens the short paths out. The peer polls them, and no older send waits. The baton stays

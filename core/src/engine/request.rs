@@ -7,7 +7,7 @@ use super::message_buffers::OwnedBuffer;
 use super::rtrs::PostedRtr;
 use crate::buffer::Cursor;
 use crate::memory::OutOfMemory;
-use crate::wire::{Corrupt, Key};
+use crate::wire::{Corrupt, Key, PacketKind};
 
 /// The name of an operation under way. It is valid from the call that returned it until
 /// [`super::Engine::test`] returns its outcome.
@@ -248,6 +248,8 @@ pub(super) enum Pushed {
     Blocked,
     /// The receiver has no room: the message was offered and stays here.
     Offered,
+    /// All of it is on its way, and its sender waits for the answer.
+    Unmatched,
 }
 
 /// The condition under which a send is over (MPI-4.1 §3.4).
@@ -275,9 +277,13 @@ impl SendMode {
 pub(super) enum SendStage {
     /// Its data, or an offer when the receiver has no room for them.
     Eager,
-    /// An offer, or an RTS where there is one. The pull request, or the transfer, tells that the
-    /// receive has started.
+    /// Its data, if they take one packet and the pair has a bit for the answer; or an offer, or an
+    /// RTS where there is one. The answer, the pull request, or the transfer tells that the receive
+    /// has started.
     Synchronous,
+    /// None. The data of the synchronous message are with `destination`, which changes the bit
+    /// `answer` when the receive has started.
+    Unmatched { destination: u32, answer: u32 },
     /// The RTS of the large message `sender`. Nothing else of the message is sent here.
     Announce { sender: u32 },
     /// The RTS of a message that the embedder's method moves. After the RTS nothing is sent, unless
@@ -291,6 +297,17 @@ pub(super) enum SendStage {
     Writing { writing: u32 },
     /// Its data, which the receiver pulled.
     Called,
+}
+
+impl SendStage {
+    /// Returns the kind of the packet that is all of a message in this stage.
+    pub(super) const fn kind_of_whole(self) -> PacketKind {
+        match self {
+            Self::Called => PacketKind::Called,
+            Self::Synchronous => PacketKind::Synchronous,
+            _ => PacketKind::Eager,
+        }
+    }
 }
 
 /// A number that the embedder gives to an operation, so that it can end all operations with that

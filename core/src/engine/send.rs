@@ -96,7 +96,8 @@ impl<M: Memory + Clone> Engine<M> {
         let mut message = OutgoingMessage { key, total: data.remaining(), sent: 0, data, stage };
         let offered = match stage {
             SendStage::Eager => self.must_offer(destination, message.total),
-            stage => matches!(stage, SendStage::Synchronous | SendStage::Method { .. }),
+            SendStage::Synchronous => !self.goes_synchronously(destination, message.total),
+            stage => matches!(stage, SendStage::Method { .. }),
         };
         if offered
             || !self.peers[destination as usize].waiting.is_empty()
@@ -109,6 +110,9 @@ impl<M: Memory + Clone> Engine<M> {
                 let _ = self.push_waiting(destination);
             }
             return Ok(Sent::Pending(RequestId(id)));
+        }
+        if let SendStage::Unmatched { .. } = message.stage {
+            return self.await_answer(destination, message, owner);
         }
         let SendStage::Announce { sender } = stage else { return Ok(Sent::Done) };
         let id = self.requests.insert(owner, RequestState::Announced { sender })?;
@@ -140,6 +144,10 @@ impl<M: Memory + Clone> Engine<M> {
             let peer = self.network.destination_of_writing(writing).unwrap_or(self.rank);
             return Err(StillClaimed::Moving { peer });
         }
+        if let SendStage::Unmatched { destination, .. } = message.stage {
+            self.give_answer_up(destination, id);
+            return Ok(());
+        }
         if let Some(peer) = self.holder_of_send(id) {
             return Err(StillClaimed::Moving { peer });
         }
@@ -166,6 +174,7 @@ impl<M: Memory + Clone> Engine<M> {
         let mut place = 0;
         while let Some(destination) = self.outbox.blocked_at(place) {
             moved |= self.take_call(destination);
+            moved |= self.take_answers(destination);
             moved |= self.push_waiting(destination)?;
             // A list that became empty has given its place to another.
             place += usize::from(self.outbox.blocked_at(place) == Some(destination));
@@ -191,6 +200,7 @@ impl<M: Memory + Clone> Engine<M> {
                     break;
                 }
                 Pushed::Offered => drop(self.leave_line(destination)),
+                Pushed::Unmatched => self.move_to_unmatched(destination),
                 Pushed::Whole => {
                     let status = Status { source: destination, tag, bytes };
                     self.finish_first_waiting(destination, Ok(status));
@@ -295,7 +305,11 @@ impl<M: Memory + Clone> Engine<M> {
             {
                 return self.push_offer(destination, id, message);
             }
-            (SendStage::Synchronous, Some(id)) => return self.push_offer(destination, id, message),
+            (SendStage::Synchronous, Some(id))
+                if !self.goes_synchronously(destination, message.total) =>
+            {
+                return self.push_offer(destination, id, message);
+            }
             (SendStage::Method { transfer }, Some(id)) => {
                 return self.push_method_rts(destination, id, transfer, message);
             }
@@ -310,7 +324,7 @@ impl<M: Memory + Clone> Engine<M> {
             return Ok(Pushed::Whole);
         }
         if message.sent == 0 && self.push_through_fastbox(destination, message)? {
-            return Ok(Pushed::Whole);
+            return Ok(self.handed_over(destination, message));
         }
         let room = self.segment.plan().config().cell_payload as usize;
         loop {
@@ -319,8 +333,8 @@ impl<M: Memory + Clone> Engine<M> {
             }
             let length = message.left().min(room);
             let kind = match (message.sent, length == message.total) {
-                (0, _) if message.stage == SendStage::Called => PacketKind::Called,
-                (0, true) => PacketKind::Eager,
+                (0, true) => message.stage.kind_of_whole(),
+                (0, false) if message.stage == SendStage::Called => PacketKind::Called,
                 (0, false) => PacketKind::EagerFirst,
                 _ => PacketKind::EagerMore,
             };
@@ -336,7 +350,7 @@ impl<M: Memory + Clone> Engine<M> {
             self.peers[destination as usize].fill_stores.count(length);
             message.sent += length;
             if message.left() == 0 {
-                return Ok(Pushed::Whole);
+                return Ok(self.handed_over(destination, message));
             }
         }
     }
@@ -397,8 +411,7 @@ impl<M: Memory + Clone> Engine<M> {
         }
         // No older send waits.
         peer.open();
-        let kind =
-            if message.stage == SendStage::Called { PacketKind::Called } else { PacketKind::Eager };
+        let kind = message.stage.kind_of_whole();
         let OutgoingMessage { key, total, data, .. } = message;
         let fill = |to, offset, piece| {
             // SAFETY: `send_lines` gives `piece` writable bytes in the segment, which no user

@@ -3,6 +3,7 @@
 use super::Engine;
 use super::budget::{Notice, UnexpectedUsage};
 use super::message::UnexpectedMessage;
+use super::synchronous::NO_ANSWER;
 use crate::memory::Memory;
 
 impl<M: Memory + Clone> Engine<M> {
@@ -48,11 +49,15 @@ impl<M: Memory + Clone> Engine<M> {
         }
     }
 
-    /// Forgets a message that no receive has taken, in any state.
+    /// Forgets a message that a receive takes, or that no receive will take. The sender of a
+    /// synchronous message gets its answer.
     pub(super) fn take_unexpected(&mut self, number: u32) -> Option<UnexpectedMessage> {
         let message = self.unexpected.remove(number)?;
         if message.body.is_here() {
             self.let_go(message.envelope.source, message.total);
+        }
+        if message.answer != NO_ANSWER {
+            self.answer_synchronous(message.envelope.source, message.answer);
         }
         Some(message)
     }

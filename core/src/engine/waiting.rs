@@ -22,7 +22,9 @@ impl Wait {
 const fn state_of(stage: SendStage) -> SendState {
     match stage {
         SendStage::Eager | SendStage::Called => SendState::Room,
-        SendStage::Synchronous | SendStage::Offered { .. } => SendState::Deferred,
+        SendStage::Synchronous | SendStage::Unmatched { .. } | SendStage::Offered { .. } => {
+            SendState::Deferred
+        }
         SendStage::Announce { .. }
         | SendStage::Method { .. }
         | SendStage::Exposed { .. }
@@ -99,7 +101,9 @@ impl<M: Memory + Clone> Engine<M> {
     /// Returns the destination of a send. Most sends only know it from the list in which they wait.
     fn destination_of(&self, id: u32, stage: SendStage) -> Option<u32> {
         match stage {
-            SendStage::Offered { destination, .. } => Some(destination),
+            SendStage::Offered { destination, .. } | SendStage::Unmatched { destination, .. } => {
+                Some(destination)
+            }
             SendStage::Exposed { announced } => self.network.destination_of_announced(announced),
             SendStage::Writing { writing } => self.network.destination_of_writing(writing),
             SendStage::Announce { sender } => Some(self.transfers.sender(sender)?.half.peer()),

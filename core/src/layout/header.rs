@@ -12,7 +12,7 @@ use crate::golden;
 pub const MAGIC: u64 = u64::from_le_bytes(*b"STRAIT\x1a\x0a");
 
 /// Version of the segment's layout. Processes with different versions refuse each other.
-pub const LAYOUT_VERSION: u32 = 21;
+pub const LAYOUT_VERSION: u32 = 22;
 
 /// The header of a segment. The creator of the segment writes it once; afterwards it is only read.
 ///

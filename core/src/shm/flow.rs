@@ -1,5 +1,6 @@
 //! The words by which a receiver controls the flow of unexpected messages from one sender. They say
-//! whether it has room for more messages, and which offered message it wants.
+//! whether it has room for more messages, which offered message it wants, and which synchronous
+//! messages have met their receives.
 //!
 //! A receiver copies an unexpected message into private memory. It spends a bounded amount of that
 //! memory on each source. When the amount is used up, the receiver says *full*. The sender then
@@ -11,17 +12,18 @@
 //! before it looks is bounded by its shared memory: the lines of one fastbox and its own cells.
 
 use crate::golden;
-use crate::sync::Ordering::Relaxed;
+use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::{AtomicU32, AtomicU64, order};
 use crate::wire::Offer;
 
 /// The words of one ordered pair of ranks. Zeroed memory means that there is room and that no
 /// message is called for.
 ///
-/// | offset | size | field    | written by |
-/// |-------:|-----:|----------|------------|
-/// |      0 |    8 | `called` | receiver   |
-/// |      8 |    4 | `full`   | receiver   |
+/// | offset | size | field     | written by |
+/// |-------:|-----:|-----------|------------|
+/// |      0 |    8 | `called`  | receiver   |
+/// |      8 |    4 | `full`    | receiver   |
+/// |     12 |    4 | `matched` | receiver   |
 #[derive(Debug)]
 #[repr(C)]
 pub struct FlowWords {
@@ -29,10 +31,12 @@ pub struct FlowWords {
     /// with 1.
     called: AtomicU64,
     full: AtomicU32,
-    reserved: u32,
+    /// One bit for each of the synchronous messages under way. It changes when the message has met
+    /// its receive.
+    matched: AtomicU32,
 }
 
-golden::structure!(FlowWords { called, full, reserved });
+golden::structure!(FlowWords { called, full, matched });
 
 #[cfg(not(strait_loom))]
 const _: () = {
@@ -41,6 +45,7 @@ const _: () = {
 
     const_assert_eq!(size_of::<FlowWords>(), 16);
     const_assert_eq!(offset_of!(FlowWords, full), 8);
+    const_assert_eq!(offset_of!(FlowWords, matched), 12);
 };
 
 impl FlowWords {
@@ -48,7 +53,7 @@ impl FlowWords {
     /// has this state.
     #[must_use]
     pub fn empty() -> Self {
-        Self { called: AtomicU64::new(0), full: AtomicU32::new(0), reserved: 0 }
+        Self { called: AtomicU64::new(0), full: AtomicU32::new(0), matched: AtomicU32::new(0) }
     }
 
     /// Tells the sender whether to keep its messages.
@@ -85,5 +90,20 @@ impl FlowWords {
         // ORDER flow/4: Relaxed. It pairs with flow/3: number and place are of the same call.
         let called = self.called.load(order("flow/4", Relaxed));
         (called as u32, (called >> 32) as u32)
+    }
+
+    /// Publishes which synchronous messages have met their receives: the bit of each has changed.
+    pub fn set_matched(&self, bits: u32) {
+        // ORDER flow/5: Release. It pairs with flow/6: a sender that sees that its receive has
+        //   started also sees what the receiver wrote before it started the receive.
+        self.matched.store(bits, order("flow/5", Release));
+    }
+
+    /// Returns the bits of the synchronous messages, as the receiver published them last.
+    #[inline]
+    #[must_use]
+    pub fn matched(&self) -> u32 {
+        // ORDER flow/6: Acquire. It pairs with flow/5.
+        self.matched.load(order("flow/6", Acquire))
     }
 }

@@ -36,6 +36,7 @@ pub enum Step {
     OfferSent,
     Called,
     CallTaken,
+    Answered,
     SlotClaimed,
     SeatTaken,
     BarrierEntered,
@@ -57,8 +58,8 @@ impl Step {
     /// - sending by baton, fastbox, parcel and cell;
     /// - receiving from a cell, and waking a rank;
     /// - a large message, including one that its receiver requested;
-    /// - an offered message, and a barrier.
-    pub const ALL: [Self; 31] = [
+    /// - an offered message, the answer to a synchronous one, and a barrier.
+    pub const ALL: [Self; 32] = [
         Self::BatonFilled,
         Self::BatonPassed,
         Self::FastboxFilled,
@@ -86,6 +87,7 @@ impl Step {
         Self::OfferSent,
         Self::Called,
         Self::CallTaken,
+        Self::Answered,
         Self::SlotClaimed,
         Self::SeatTaken,
         Self::BarrierEntered,

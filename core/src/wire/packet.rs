@@ -49,6 +49,9 @@ pub enum PacketKind {
     /// is that of the RTS, without the cookie. If the message waits for its receive, the receiver
     /// answers with a [`PacketKind::MethodDone`] that says that the transfer is not complete.
     MethodRetract = 13,
+    /// A whole message with its payload inline, of a synchronous send: its receiver answers when
+    /// the receive has started ([`crate::shm::FlowWords::set_matched`]).
+    Synchronous = 14,
 }
 
 impl PacketKind {
@@ -74,6 +77,7 @@ impl PacketKind {
             11 => Ok(Self::MethodCookie),
             12 => Ok(Self::MethodDone),
             13 => Ok(Self::MethodRetract),
+            14 => Ok(Self::Synchronous),
             found => Err(Corrupt::Kind { found }),
         }
     }
@@ -215,6 +219,14 @@ impl KindLength {
         self.0 as usize == bytes
     }
 
+    /// Returns true for a [`PacketKind::Synchronous`] message of exactly `bytes` bytes. Takes one
+    /// comparison.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_synchronous_of(self, bytes: usize) -> bool {
+        self.0 as usize == (PacketKind::Synchronous as usize) << LENGTH_BITS | bytes
+    }
+
     /// Returns the payload's length in bytes.
     #[inline(always)]
     #[must_use]
@@ -332,6 +344,6 @@ mod tests {
 
     #[test]
     fn an_unknown_kind_is_an_error() {
-        assert_eq!(PacketKind::parse(14), Err(Corrupt::Kind { found: 14 }));
+        assert_eq!(PacketKind::parse(15), Err(Corrupt::Kind { found: 15 }));
     }
 }

@@ -17,18 +17,14 @@ const NAME_MAX: usize = 256;
 ///
 /// The functions that serve a call get closures that call the host's function with the same
 /// arguments. So the name need not be passed on the short path.
-pub(crate) fn function_of<F>() -> &'static str {
+fn function_of<F>() -> &'static str {
     let path = core::any::type_name::<F>();
     let name = path.split("::").find(|word| word.starts_with("MPI_"));
     name.unwrap_or("a function of MPI")
 }
 
-/// Returns the name of the function in which this closure is written.
-pub(crate) fn function<F>(_closure: &F) -> &'static str {
-    function_of::<F>()
-}
-
-/// Returns a function that returns the name of the function in which this closure is written.
+/// Returns a function that returns the name of the function in which this closure is written. It
+/// searches for the name, so only a wait that takes long calls it.
 pub(crate) fn name_of<F>(_closure: &F) -> fn() -> &'static str {
     function_of::<F>
 }

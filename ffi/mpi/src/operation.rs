@@ -253,14 +253,14 @@ impl StartedOperation {
     pub(crate) fn describe<'a>(
         &self,
         base: &'a Base,
-        caller: &'static str,
+        caller: fn() -> &'static str,
     ) -> impl Fn() -> Wait + use<'a> {
         let (request, context) = (self.unscoped.request(), self.comm.context);
         move || {
             let operation = request.map(|id| Unscoped::of_request(&base.world, id));
             let wait = operation.map(|operation| operation.wait_of(&base.world));
             let wait = wait.unwrap_or(Wait::new(Call::Request));
-            let (context, caller) = (wait.context.or(Some(context)), ShortName::new(caller));
+            let (context, caller) = (wait.context.or(Some(context)), ShortName::new(caller()));
             Wait { context, caller, ..wait }
         }
     }

@@ -321,7 +321,7 @@ macro_rules! mrecvs {
                     Err(code) => code,
                     Ok((mut front, operation)) => {
                         let comm = Shared::clone(&operation.comm);
-                        let caller = stringify!($name);
+                        let caller = || stringify!($name);
                         let finished = recv::finish(&mut front, &comm, operation, caller);
                         drop(front);
                         complete::write(status, &finished);

@@ -162,7 +162,7 @@ pub(crate) unsafe fn recv(
         Ok(operation) => operation,
         Err(error) => return not_started(front, target.comm, error),
     };
-    let finished = finish(&mut front, &comm, operation, names::function(&host));
+    let finished = finish(&mut front, &comm, operation, names::name_of(&host));
     drop(front);
     complete::write(status, &finished);
     match &finished.error {
@@ -176,7 +176,7 @@ pub(crate) fn finish(
     front: &mut Entered,
     comm: &Shared<Comm>,
     mut operation: StartedOperation,
-    caller: &'static str,
+    caller: fn() -> &'static str,
 ) -> Finished {
     if !operation.unscoped.is_over() {
         if front.guard.is_none()

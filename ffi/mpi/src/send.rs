@@ -2,7 +2,7 @@
 
 use core::ffi::c_int;
 
-use strait::raw::{LINES_FIRST, RawEndpoint as _, SHORT_MAX, SentShort};
+use strait::raw::{LINES_FIRST, RawEndpoint as _, RawRequests as _, SHORT_MAX, SentShort};
 
 use super::host::{self, HandlePtr, MpiCount, Pointer};
 use super::operation::{MessageArgs, NotStarted, SendForm, StartedOperation};
@@ -146,7 +146,15 @@ unsafe fn send(
         return 0;
     }
     if !operation.unscoped.is_over() {
-        let what = operation.describe(front.front(), names::function(&host));
+        if front.guard.is_none()
+            && front.host_open.get() == 0
+            && operation.is_whole()
+            && let Some(request) = operation.unscoped.request()
+            && front.world.wait_in_lines(front.world.ticket(request)).is_some()
+        {
+            return 0;
+        }
+        let what = operation.describe(front.front(), names::name_of(&host));
         if let Err(error) = front.wait(what, |front| operation.look(front).then_some(())) {
             operation.unscoped.settle(&front.world);
             drop(front);

@@ -74,7 +74,7 @@ unsafe fn both(
         Ok(halves) => halves,
         Err(error) => return not_started(front, comm, error),
     };
-    let caller = names::function(&host);
+    let caller = names::name_of(&host);
     let finished = match halves.recv {
         Some(operation) => recv::finish(&mut front, &found, operation, caller),
         None => Finished::FROM_NONE,

@@ -445,6 +445,7 @@ impl<'world> Endpoint<'world> {
         let sent = unsafe { self.world.isend(mode, destination, key, data, Owner::BLOCKING) }?;
         match sent {
             Sent::Done => Ok(()),
+            Sent::Pending(id) if self.world.wait_for_lines(id).is_some() => Ok(()),
             Sent::Pending(id) => self.world.wait(id)?.map(drop).map_err(Error::from),
         }
     }

@@ -11,12 +11,13 @@ use std::sync::{Arc, MutexGuard};
 use strait_core::buffer::Part;
 use strait_core::engine::{
     Bypass, Engine, LineRoom, Mark, Owner, ProgressError, ReceivedShort, RequestId, SentShort,
-    Status, Ticket, Want,
+    Status, Ticket, Unanswered, Want,
 };
 use strait_core::matching::Pattern;
 use strait_core::wire::Key;
 use strait_platform::Rank;
 use strait_platform::cma::Cma;
+use strait_platform::sleep;
 
 use super::context::{OsResources, ProgressContext};
 use super::lock::{ProgressLock, ProgressLog};
@@ -71,20 +72,20 @@ impl RankEngine {
         fn recv_medium(source: Rank, want: Want, buffer: &mut [u8]) -> Bypass;
         fn recv_straight(source: Rank, want: Want, buffer: &mut [u8]) -> Bypass;
         fn prefetch_next(source: Rank, length: usize) -> ();
-        fn recv_queued(source: Rank, want: Want, buffer: &mut [u8]) -> Bypass;
         fn take_next_short(source: Rank, want: Want, buffer: &mut [u8]) -> Bypass;
         fn take_next_medium(source: Rank, want: Want, buffer: &mut [u8]) -> Bypass;
         fn has_next(source: Rank) -> bool;
         fn has_queued() -> bool;
         fn has_work() -> bool;
         fn inbox(place: usize) -> Option<Rank>;
-        fn recv_lines(pattern: Pattern, buffer: &mut [u8]) -> Bypass;
         fn probe_lines(source: Rank, want: Want) -> Bypass;
         fn recv_short_from_any(want: Want, buffer: &mut [u8]) -> Bypass;
-        fn serve_lines() -> bool;
         fn finds_no_lines() -> bool;
         fn is_over(id: RequestId) -> bool;
         fn is_transferring() -> bool;
+        fn unanswered(ticket: Ticket) -> Option<Unanswered>;
+        fn is_answered(unanswered: Unanswered) -> bool;
+        fn end_answered(unanswered: Unanswered) -> ();
         fn take_status(ticket: Ticket) -> Option<Status>;
         fn ticket(id: RequestId) -> Ticket;
         fn take_first(ticket: Ticket) -> Option<Status>;
@@ -98,6 +99,45 @@ impl RankEngine {
         fn serve_context(source: Rank, context: u32) -> Result<bool, ProgressError>;
         fn is_told_to_keep(destination: Rank) -> bool;
         fn is_told_to_keep_from_afar(destination: Rank) -> bool;
+    }
+
+    /// Receives from the head of the queue ([`Engine::recv_queued`]).
+    #[inline(always)]
+    pub(crate) fn recv_queued(&self, source: Rank, want: Want, buffer: &mut [u8]) -> Bypass {
+        self.and_wake(|engine| engine.recv_queued(source, want, buffer))
+    }
+
+    /// Receives a message that lies in lines ([`Engine::recv_lines`]).
+    #[inline(always)]
+    pub(crate) fn recv_lines(&self, pattern: Pattern, buffer: &mut [u8]) -> Bypass {
+        self.and_wake(|engine| engine.recv_lines(pattern, buffer))
+    }
+
+    /// Takes what lies in lines ([`Engine::serve_lines`]).
+    #[inline(always)]
+    pub(crate) fn serve_lines(&self) -> bool {
+        self.and_wake(Engine::serve_lines)
+    }
+
+    /// Makes one call of the engine, and wakes the ranks that wait for what it did.
+    #[inline(always)]
+    fn and_wake<T>(&self, call: impl FnOnce(&mut ShmEngine) -> T) -> T {
+        // SAFETY: this is one call of the engine, which runs no other code of this crate.
+        let result = call(unsafe { self.short() });
+        // SAFETY: as above.
+        if unsafe { self.short() }.has_bells() {
+            self.ring_bells();
+        }
+        result
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn ring_bells(&self) {
+        // SAFETY: this is one call of the engine, which runs no other code of this crate.
+        while let Some(peer) = unsafe { self.short() }.poll_bell() {
+            sleep::wake(&self.place().segment(), peer);
+        }
     }
 
     /// Receives a message of a known length ([`Engine::recv_exactly`]).
@@ -135,9 +175,8 @@ impl RankEngine {
         buffer: Part,
         owner: Owner,
     ) -> ReceivedShort {
-        // SAFETY: this is one call of the engine, which runs no other code of this crate. The
-        // caller guarantees the rest (contract of `irecv_short`).
-        unsafe { self.short().irecv_short(pattern, buffer, owner) }
+        // SAFETY: the caller guarantees the same (contract of `irecv_short`).
+        self.and_wake(|engine| unsafe { engine.irecv_short(pattern, buffer, owner) })
     }
 
     /// Posts a receive that needs nothing else ([`Engine::post_first`]).

@@ -106,6 +106,30 @@ impl World {
     pub(crate) fn wait_in_lines(&self, ticket: Ticket) -> Option<Status> {
         let engine = &self.engine;
         self.serve_lines_until(|| engine.is_first(ticket), || self.take_status(ticket))
+            .or_else(|| self.wait_for_answer(ticket))
+    }
+
+    /// Looks for the answer to a synchronous message until the send is over. Gives up after a
+    /// while, when a message has come, and for every other operation.
+    #[cold]
+    #[inline(never)]
+    fn wait_for_answer(&self, ticket: Ticket) -> Option<Status> {
+        let engine = &self.engine;
+        let unanswered = engine.unanswered(ticket)?;
+        for poll in 0..self.spin.polls() {
+            if engine.is_answered(unanswered) {
+                engine.end_answered(unanswered);
+                return engine.take_status(ticket);
+            }
+            if poll % POLLS_PER_QUEUE != 0 {
+                finish_look();
+            } else if engine.has_queued() || !engine.finds_no_lines() || engine.is_transferring() {
+                return None;
+            } else {
+                spin_hint();
+            }
+        }
+        None
     }
 
     /// Waits for an operation by [`World::serve_lines_until`], and ends it if it is over without a

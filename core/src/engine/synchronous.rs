@@ -1,0 +1,234 @@
+//! Synchronous messages that travel with their data. The receiver answers when the receive has
+//! started (MPI-4.1 §3.4).
+//!
+//! An answer is one bit in the flow words of the pair, so it needs no packet, no memory and no room
+//! on the way back. Both sides count the pair's synchronous messages that carry their data, and the
+//! number of a message says which bit is its own. A message that finds the bit still in use, or
+//! does not fit one packet, is offered instead.
+
+use super::packet::Packet;
+use super::request::{OutgoingMessage, Pushed, RequestState, SendStage};
+use super::wait_list::WaitList;
+use super::{Engine, Owner, ProgressError, RequestId, Sent, StartError, Status, Ticket, Ticketed};
+use crate::memory::Memory;
+use crate::sync::{Step, reached};
+
+/// The place of an answer for a message that wants none.
+pub(super) const NO_ANSWER: u32 = 0;
+
+/// The answers to the synchronous messages of a pair of ranks, in both directions.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Answers {
+    /// The bits that the peer publishes when it has answered all messages to it.
+    wanted: u32,
+    /// Number of messages to the peer.
+    sent: u32,
+    /// The bits that this rank has published.
+    given: u32,
+    /// Number of messages from the peer.
+    received: u32,
+}
+
+impl Answers {
+    /// Returns the bit of message `number`.
+    const fn bit(number: u32) -> u32 {
+        1 << (number % u32::BITS)
+    }
+
+    /// Returns the bits of the messages to the peer that are not answered, of which `published`
+    /// tells.
+    const fn missing(&self, published: u32) -> u32 {
+        self.wanted ^ published
+    }
+
+    /// Returns the bit of the next message to the peer.
+    const fn next_sent(&self) -> u32 {
+        Self::bit(self.sent)
+    }
+
+    /// Counts a message to the peer, and returns its bit.
+    const fn count_sent(&mut self) -> u32 {
+        let bit = self.next_sent();
+        self.sent = self.sent.wrapping_add(1);
+        self.wanted ^= bit;
+        bit
+    }
+
+    /// Returns the bit of the next message from the peer.
+    const fn next_received(&self) -> u32 {
+        Self::bit(self.received)
+    }
+
+    /// Counts a message from the peer.
+    const fn count_received(&mut self) {
+        self.received = self.received.wrapping_add(1);
+    }
+
+    /// Answers the message with this bit. Returns the bits to publish.
+    const fn give(&mut self, bit: u32) -> u32 {
+        self.given ^= bit;
+        self.given
+    }
+}
+
+/// A synchronous send that waits for its answer.
+#[derive(Clone, Copy, Debug)]
+pub struct Unanswered {
+    destination: u32,
+    answer: u32,
+}
+
+impl<M: Memory + Clone> Engine<M> {
+    /// Returns what a synchronous send waits for whose message travels with its data. `None` for
+    /// every other operation.
+    #[must_use]
+    pub fn unanswered(&self, ticket: Ticket) -> Option<Unanswered> {
+        match self.requests.outgoing(ticket.index)?.stage {
+            SendStage::Unmatched { destination, answer }
+                if self.find_ticket(ticket) != Ticketed::Nothing =>
+            {
+                Some(Unanswered { destination, answer })
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns whether the receiver has answered. [`Engine::end_answered`] ends the send then.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_answered(&self, Unanswered { destination, answer }: Unanswered) -> bool {
+        self.missing_from(destination) & answer == 0
+    }
+
+    /// Ends the synchronous sends that the receiver has answered.
+    pub fn end_answered(&mut self, Unanswered { destination, .. }: Unanswered) {
+        self.take_answers(destination);
+    }
+
+    /// Returns the bits of the answers that `destination` has not given.
+    #[inline(always)]
+    fn missing_from(&self, destination: u32) -> u32 {
+        let published = self.segment.flow(self.rank, destination).matched();
+        self.peers[destination as usize].answers.missing(published)
+    }
+
+    /// Returns whether a synchronous message goes to `destination` with its data, in one packet.
+    pub(super) fn goes_synchronously(&self, destination: u32, total: usize) -> bool {
+        total <= self.segment.plan().config().cell_payload as usize
+            && !self.must_offer(destination, total)
+            && self.missing_from(destination) & self.peers[destination as usize].answers.next_sent()
+                == 0
+    }
+
+    /// Returns what has become of a message all of which was handed over. That of a synchronous
+    /// message has a bit from now on.
+    pub(super) fn handed_over(
+        &mut self,
+        destination: u32,
+        message: &mut OutgoingMessage,
+    ) -> Pushed {
+        if message.stage != SendStage::Synchronous {
+            return Pushed::Whole;
+        }
+        let answer = self.peers[destination as usize].answers.count_sent();
+        message.stage = SendStage::Unmatched { destination, answer };
+        Pushed::Unmatched
+    }
+
+    /// Has a synchronous send wait for its answer. Room for its request was reserved.
+    pub(super) fn await_answer(
+        &mut self,
+        destination: u32,
+        message: OutgoingMessage,
+        owner: Owner,
+    ) -> Result<Sent, StartError> {
+        let request = RequestState::Sending { message, next: None, detached: None };
+        let id = self.requests.insert(owner, request)?;
+        self.requests.line_up(&mut self.peers[destination as usize].unmatched, id);
+        self.outbox.watch(destination);
+        Ok(Sent::Pending(RequestId(id)))
+    }
+
+    /// Moves the oldest send that waited for room to those that wait for their answers.
+    pub(super) fn move_to_unmatched(&mut self, destination: u32) {
+        if let Some(id) = self.leave_line(destination) {
+            self.requests.line_up(&mut self.peers[destination as usize].unmatched, id);
+            self.outbox.watch(destination);
+        }
+    }
+
+    /// Ends the synchronous sends to `destination` that it has answered. Returns whether there were
+    /// any.
+    pub(super) fn take_answers(&mut self, destination: u32) -> bool {
+        if self.peers[destination as usize].unmatched.is_empty() {
+            return false;
+        }
+        let missing = self.missing_from(destination);
+        self.keep_unmatched(destination, |_, answer| missing & answer != 0)
+    }
+
+    /// Forgets a send that waits for its answer. Its message goes on.
+    pub(super) fn give_answer_up(&mut self, destination: u32, id: u32) {
+        self.keep_unmatched(destination, |other, _| other != id);
+        self.requests.remove(id);
+    }
+
+    /// Ends the sends to `destination` that wait for answers and for which `waits` returns false,
+    /// given the request and the bit. Returns whether there were any.
+    fn keep_unmatched(&mut self, destination: u32, waits: impl Fn(u32, u32) -> bool) -> bool {
+        let (mut rest, mut ended) = (WaitList::default(), false);
+        loop {
+            let line = &mut self.peers[destination as usize].unmatched;
+            let Some(id) = self.requests.leave_line(line) else { break };
+            let Some(message) = self.requests.outgoing(id) else { continue };
+            if let SendStage::Unmatched { answer, .. } = message.stage
+                && waits(id, answer)
+            {
+                self.requests.line_up(&mut rest, id);
+            } else {
+                let (tag, bytes) = (message.key.tag(), message.total);
+                self.end_send(id, Ok(Status { source: destination, tag, bytes }));
+                ended = true;
+            }
+        }
+        let peer = &mut self.peers[destination as usize];
+        peer.unmatched = rest;
+        if peer.owes_nothing() {
+            self.outbox.unblock(destination);
+        }
+        ended
+    }
+
+    /// Delivers a synchronous message. On an error nothing has changed.
+    pub(super) fn deliver_synchronous(&mut self, packet: &Packet) -> Result<(), ProgressError> {
+        let source = packet.envelope.source;
+        let answer = self.peers[source as usize].answers.next_received();
+        match self.posted.take(&packet.envelope) {
+            Some(id) => {
+                self.meet(id, packet)?;
+                self.answer_synchronous(source, answer);
+            }
+            None => drop(self.keep_packet(packet, answer)?),
+        }
+        self.peers[source as usize].answers.count_received();
+        Ok(())
+    }
+
+    /// Counts and answers a synchronous message that a receive has taken out of its lines.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn end_synchronous(&mut self, source: u32) {
+        let answers = &mut self.peers[source as usize].answers;
+        let answer = answers.next_received();
+        answers.count_received();
+        self.answer_synchronous(source, answer);
+    }
+
+    /// Tells the sender of a synchronous message that the receive has started.
+    pub(super) fn answer_synchronous(&mut self, source: u32, answer: u32) {
+        let bits = self.peers[source as usize].answers.give(answer);
+        self.segment.flow(source, self.rank).set_matched(bits);
+        reached(Step::Answered);
+        self.notify(source);
+    }
+}
