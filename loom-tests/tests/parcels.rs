@@ -103,7 +103,8 @@ impl End {
         let length = (PIECES * PIECE) as u32;
         let total = u64::from(length);
         let lent = self.lends.into();
-        let head = ParcelHead { total, offset: 0, length, number: number as u16, pieces, lent };
+        let head =
+            ParcelHead { total, offset: 0, length, number: number as u8, asks: 0, pieces, lent };
         let head = head.pack();
         let write = writer(&head);
         let sent =

@@ -140,7 +140,6 @@ impl<M: Memory + Clone> Engine<M> {
         let whole = length == head.total;
         let fits = match kind {
             PacketKind::Eager
-            | PacketKind::Synchronous
             | PacketKind::Rts
             | PacketKind::Offer
             | PacketKind::Rtr
@@ -152,7 +151,7 @@ impl<M: Memory + Clone> Engine<M> {
             | PacketKind::MethodRetract
             | PacketKind::Parcel => whole,
             PacketKind::EagerFirst | PacketKind::EagerMore => length < head.total,
-            PacketKind::Called => length <= head.total,
+            PacketKind::Called | PacketKind::Synchronous => length <= head.total,
         };
         let total =
             usize::try_from(head.total).ok().filter(|total| isize::try_from(*total).is_ok());
@@ -178,7 +177,7 @@ impl<M: Memory + Clone> Engine<M> {
                     None => self.keep_unexpected(&packet)?,
                 }
             }
-            PacketKind::Synchronous => return self.deliver_synchronous(&packet),
+            PacketKind::Synchronous => self.deliver_synchronous(&packet)?,
             PacketKind::Called => self.take_called(&packet)?,
             PacketKind::Parcel => {
                 // A parcel that a cell names was filled before the cell was sent.

@@ -7,7 +7,7 @@ use super::fill_stores::STREAMED_FILL_LEAST;
 use super::packet::{Packet, PacketPayload};
 use super::peer::Peer;
 use super::peer_parcels::{FIRST_MAX, LOOKS_OF_PROGRESS};
-use super::request::{OutgoingMessage, RequestState};
+use super::request::{OutgoingMessage, RequestState, SendStage};
 use super::{Bypass, Engine, ProgressError, SentShort, Status, Want};
 use crate::buffer::Cursor;
 use crate::buffer::copy::{Stores, fill, fills_alike};
@@ -77,6 +77,7 @@ impl<M: Memory + Clone> Engine<M> {
         }
         let run = ParcelRun { length, ..run };
         let mut head = head(message.total, message.sent, run, peer.parcels.lends());
+        head.asks = (message.stage == SendStage::Synchronous).into();
         let stores = peer.parcel_stores(length);
         // SAFETY: the run belongs to this rank and has room for `length` bytes. It is in the
         // segment, which no user's buffer overlaps.
@@ -165,8 +166,9 @@ impl<M: Memory + Clone> Engine<M> {
         // SAFETY: the array has the length of a head.
         unsafe { message.copy_short(NonNull::from(&mut head).cast(), ParcelHead::LENGTH) };
         let Ok(head) = ParcelHead::parse(head) else { return Bypass::Closed };
-        if head.lent != 0 && peer.wants_bell() {
-            // The peer may sleep until its parcels come back, and the general way wakes it.
+        if (head.lent != 0) | (head.asks != 0) && peer.wants_bell() {
+            // The peer may sleep until its parcels come back, or until the answer comes, and the
+            // general way wakes it.
             return Bypass::Closed;
         }
         let bytes = head.length as usize;
@@ -176,6 +178,9 @@ impl<M: Memory + Clone> Engine<M> {
         peer.paths.release_next(by_baton, ParcelHead::LENGTH);
         // The peer may have fallen asleep meanwhile.
         self.end_parcel(source, &head);
+        if head.asks != 0 {
+            self.end_synchronous(source);
+        }
         Bypass::Received(Status { source, tag: key.tag(), bytes })
     }
 
@@ -206,6 +211,9 @@ impl<M: Memory + Clone> Engine<M> {
         let is_taken = matches!(met, Some(Some(())));
         if is_taken {
             self.end_parcel(source, &head);
+            if head.asks != 0 {
+                self.end_synchronous(source);
+            }
         }
         is_taken
     }
@@ -233,6 +241,7 @@ impl<M: Memory + Clone> Engine<M> {
         let (total, offset) = (head.total as usize, head.offset as usize + new.from);
         let length = new.length;
         let kind = match offset {
+            0 if head.asks != 0 => PacketKind::Synchronous,
             0 if length == total => PacketKind::Eager,
             0 => PacketKind::EagerFirst,
             _ => PacketKind::EagerMore,
@@ -293,9 +302,9 @@ const fn head(total: usize, offset: usize, run: ParcelRun, lent: bool) -> Parcel
     let ParcelRun { number, length } = run;
     let pieces = if offset == 0 && !lent { pieces(total, length) } else { 0 };
     // At most `PARCELS_MAX`, and at most `PIECES_MAX`.
-    let (number, pieces) = (number as u16, pieces as u8);
+    let (number, pieces) = (number as u8, pieces as u8);
     let (total, offset, length) = (total as u64, offset as u64, length as u32);
-    ParcelHead { total, offset, length, number, pieces, lent: lent as u8 }
+    ParcelHead { total, offset, length, number, asks: 0, pieces, lent: lent as u8 }
 }
 
 /// Returns the number of pieces in which the first part of a message of `total` bytes is filled

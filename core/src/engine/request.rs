@@ -277,9 +277,8 @@ impl SendMode {
 pub(super) enum SendStage {
     /// Its data, or an offer when the receiver has no room for them.
     Eager,
-    /// Its data, if they take one packet and the pair has a bit for the answer; or an offer, or an
-    /// RTS where there is one. The answer, the pull request, or the transfer tells that the receive
-    /// has started.
+    /// Its data, if the pair has a bit for the answer; otherwise an offer. The answer or the pull
+    /// request tells that the receive has started.
     Synchronous,
     /// None. The data of the synchronous message are with `destination`, which changes the bit
     /// `answer` when the receive has started.
@@ -300,7 +299,8 @@ pub(super) enum SendStage {
 }
 
 impl SendStage {
-    /// Returns the kind of the packet that is all of a message in this stage.
+    /// Returns the kind of the packet that is all of a message in this stage, or begins a message
+    /// that is not eager.
     pub(super) const fn kind_of_whole(self) -> PacketKind {
         match self {
             Self::Called => PacketKind::Called,

@@ -25,8 +25,8 @@ impl<M: Memory + Clone> Engine<M> {
     ///   peer's memory ([`Engine::defer_granules`]). No other path may be left for the message when
     ///   the kernel forbids the single copy.
     ///
-    /// Parcels do not tell that a receive has started, so a synchronous message never goes in
-    /// parcels.
+    /// A synchronous message goes like any other if the pair has a bit for its answer. Otherwise it
+    /// is announced whenever it can be.
     pub(super) fn pre_send(
         &mut self,
         mode: SendMode,
@@ -37,7 +37,7 @@ impl<M: Memory + Clone> Engine<M> {
         let total = data.remaining();
         let large = total > self.tuning.eager_max
             && Span::fits(total)
-            && (mode == SendMode::Synchronous
+            && (mode == SendMode::Synchronous && !self.goes_synchronously(destination, total)
                 || self.negotiation.is_asked(destination, key)
                 || !self.goes_in_parcels(destination, total));
         if large

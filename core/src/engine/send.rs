@@ -306,7 +306,7 @@ impl<M: Memory + Clone> Engine<M> {
                 return self.push_offer(destination, id, message);
             }
             (SendStage::Synchronous, Some(id))
-                if !self.goes_synchronously(destination, message.total) =>
+                if message.sent == 0 && !self.goes_synchronously(destination, message.total) =>
             {
                 return self.push_offer(destination, id, message);
             }
@@ -315,13 +315,15 @@ impl<M: Memory + Clone> Engine<M> {
             }
             _ => {}
         }
-        if message.stage == SendStage::Eager && self.goes_in_parcels(destination, message.total) {
+        if matches!(message.stage, SendStage::Eager | SendStage::Synchronous)
+            && self.goes_in_parcels(destination, message.total)
+        {
             while message.left() > 0 {
                 if !self.push_parcel(destination, message)? {
                     return Ok(Pushed::Blocked);
                 }
             }
-            return Ok(Pushed::Whole);
+            return Ok(self.handed_over(destination, message));
         }
         if message.sent == 0 && self.push_through_fastbox(destination, message)? {
             return Ok(self.handed_over(destination, message));
@@ -334,7 +336,7 @@ impl<M: Memory + Clone> Engine<M> {
             let length = message.left().min(room);
             let kind = match (message.sent, length == message.total) {
                 (0, true) => message.stage.kind_of_whole(),
-                (0, false) if message.stage == SendStage::Called => PacketKind::Called,
+                (0, false) if message.stage != SendStage::Eager => message.stage.kind_of_whole(),
                 (0, false) => PacketKind::EagerFirst,
                 _ => PacketKind::EagerMore,
             };

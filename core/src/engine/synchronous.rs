@@ -3,10 +3,11 @@
 //!
 //! An answer is one bit in the flow words of the pair, so it needs no packet, no memory and no room
 //! on the way back. Both sides count the pair's synchronous messages that carry their data, and the
-//! number of a message says which bit is its own. A message that finds the bit still in use, or
-//! does not fit one packet, is offered instead.
+//! number of a message says which bit is its own. A message that finds the bit still in use is
+//! offered instead.
 
 use super::packet::Packet;
+use super::reassembly::ArrivalTarget;
 use super::request::{OutgoingMessage, Pushed, RequestState, SendStage};
 use super::wait_list::WaitList;
 use super::{Engine, Owner, ProgressError, RequestId, Sent, StartError, Status, Ticket, Ticketed};
@@ -112,16 +113,14 @@ impl<M: Memory + Clone> Engine<M> {
         self.peers[destination as usize].answers.missing(published)
     }
 
-    /// Returns whether a synchronous message goes to `destination` with its data, in one packet.
+    /// Returns whether a synchronous message may go to `destination` with its data.
     pub(super) fn goes_synchronously(&self, destination: u32, total: usize) -> bool {
-        total <= self.segment.plan().config().cell_payload as usize
-            && !self.must_offer(destination, total)
-            && self.missing_from(destination) & self.peers[destination as usize].answers.next_sent()
-                == 0
+        let bit = self.peers[destination as usize].answers.next_sent();
+        !self.must_offer(destination, total) && self.missing_from(destination) & bit == 0
     }
 
-    /// Returns what has become of a message all of which was handed over. That of a synchronous
-    /// message has a bit from now on.
+    /// Returns what has become of a message all of which was handed over. A synchronous one gets
+    /// its bit now, though its answer may be here already: no other has left since it began to.
     pub(super) fn handed_over(
         &mut self,
         destination: u32,
@@ -199,19 +198,23 @@ impl<M: Memory + Clone> Engine<M> {
         ended
     }
 
-    /// Delivers a synchronous message. On an error nothing has changed.
-    pub(super) fn deliver_synchronous(&mut self, packet: &Packet) -> Result<(), ProgressError> {
+    /// Delivers the first packet of a synchronous message. On an error nothing has changed.
+    pub(super) fn deliver_synchronous(
+        &mut self,
+        packet: &Packet,
+    ) -> Result<ArrivalTarget, ProgressError> {
         let source = packet.envelope.source;
         let answer = self.peers[source as usize].answers.next_received();
-        match self.posted.take(&packet.envelope) {
+        let target = match self.posted.take(&packet.envelope) {
             Some(id) => {
-                self.meet(id, packet)?;
+                let target = self.meet(id, packet)?;
                 self.answer_synchronous(source, answer);
+                target
             }
-            None => drop(self.keep_packet(packet, answer)?),
-        }
+            None => self.keep_packet(packet, answer)?,
+        };
         self.peers[source as usize].answers.count_received();
-        Ok(())
+        Ok(target)
     }
 
     /// Counts and answers a synchronous message that a receive has taken out of its lines.

@@ -386,7 +386,8 @@ mod tests {
     fn a_part_is_present_up_to_its_first_unmarked_piece() {
         let ([low, high], _words) = pair(4);
         let (mut sequence, length) = (Sequence::first(0, 1), 5000);
-        let head = ParcelHead { total: 5000, offset: 0, length, number: 3, pieces: 3, lent: 0 };
+        let head =
+            ParcelHead { total: 5000, offset: 0, length, number: 3, asks: 0, pieces: 3, lent: 0 };
         assert_eq!(high.filled(&ParcelHead { pieces: 0, ..head }, sequence, 0), 5000);
         assert_eq!((high.filled(&head, sequence, 0), head.piece()), (0, 1728));
         low.mark(3, 1, sequence);

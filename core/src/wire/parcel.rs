@@ -45,7 +45,8 @@ pub(crate) const fn parcels_of(length: usize) -> u32 {
 /// |      0 |    8 | `total`  | length of the whole message, bytes       |
 /// |      8 |    8 | `offset` | place of the part in it, bytes           |
 /// |     16 |    4 | `length` | length of the part, bytes; not 0         |
-/// |     20 |    2 | `number` | the first of the pair's parcels it is in |
+/// |     20 |    1 | `number` | the first of the pair's parcels it is in |
+/// |     21 |    1 | `asks`   | not 0: the message is synchronous        |
 /// |     22 |    1 | `pieces` | pieces that are marked as they come      |
 /// |     23 |    1 | `lent`   | not 0: the receiver returns the parcels  |
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -58,7 +59,10 @@ pub struct ParcelHead {
     /// Length of the part, in bytes.
     pub length: u32,
     /// The first of the pair's parcels that hold the part.
-    pub number: u16,
+    pub number: u8,
+    /// Not zero if the receiver answers when the receive has started, as it does to a packet of
+    /// kind [`super::PacketKind::Synchronous`].
+    pub asks: u8,
     /// Number of pieces that are filled after the packet is sent, each with a mark once it is
     /// complete. Zero means that the whole part was complete before.
     pub pieces: u8,
@@ -66,7 +70,7 @@ pub struct ParcelHead {
     pub lent: u8,
 }
 
-golden::structure!(ParcelHead { total, offset, length, number, pieces, lent });
+golden::structure!(ParcelHead { total, offset, length, number, asks, pieces, lent });
 
 // SAFETY: all fields are integers, and there is no padding.
 unsafe impl WirePayload for ParcelHead {}
@@ -132,7 +136,7 @@ mod tests {
     #[test]
     fn a_head_gives_its_numbers_back() {
         let (total, offset, length) = (70_000, 65_536, 4464);
-        let head = ParcelHead { total, offset, length, number: 3, pieces: 2, lent: 1 };
+        let head = ParcelHead { total, offset, length, number: 3, asks: 1, pieces: 2, lent: 1 };
         assert_eq!(ParcelHead::parse(head.pack()), Ok(head));
         assert_eq!(head.piece(), 2240);
     }
@@ -140,7 +144,8 @@ mod tests {
     #[test]
     fn a_part_that_cannot_be_is_refused() {
         let length = RUN_MAX as u32;
-        let good = ParcelHead { total: 70_000, offset: 0, length, number: 0, pieces: 4, lent: 0 };
+        let (total, offset) = (70_000, 0);
+        let good = ParcelHead { total, offset, length, number: 0, asks: 0, pieces: 4, lent: 0 };
         assert!(ParcelHead::parse(good.pack()).is_ok());
         for bad in [
             ParcelHead { length: 0, ..good },

@@ -23,8 +23,9 @@ fn send(
 ) -> (ParcelHead, Sequence) {
     let mut paths = ShortPaths::new(segment, 0, 1);
     let (run, place) = out.next(message.len()).unwrap();
-    let (total, length, number) = (message.len() as u64, message.len() as u32, run.number as u16);
-    let head = ParcelHead { total, offset: 0, length, number, pieces, lent: out.lends().into() };
+    let (total, length, number) = (message.len() as u64, message.len() as u32, run.number as u8);
+    let head =
+        ParcelHead { total, offset: 0, length, number, asks: 0, pieces, lent: out.lends().into() };
     let (mut rest, sequence) = (message, paths.next_out());
     let fill = |to: NonNull<u8>, piece| {
         let (next, others) = rest.split_at(piece);
