@@ -8,6 +8,7 @@ use super::message_buffers::OwnedBuffer;
 use super::request::{OutgoingMessage, Pushed, RequestState, SendStage};
 use super::{Engine, Outcome, Owner, RequestId, SendMode, StartError, Status, StillClaimed};
 use crate::buffer::Cursor;
+use crate::buffer::copy::copy_piece;
 use crate::layout::{Count, EventKind};
 use crate::matching::TAG_MAX;
 use crate::memory::{Memory, OutOfMemory};
@@ -415,10 +416,13 @@ impl<M: Memory + Clone> Engine<M> {
         peer.open();
         let kind = message.stage.kind_of_whole();
         let OutgoingMessage { key, total, data, .. } = message;
-        let fill = |to, offset, piece| {
-            // SAFETY: `send_lines` gives `piece` writable bytes in the segment, which no user
-            // buffer overlaps.
-            unsafe { data.after(offset).gather(to, piece) };
+        let whole = data.place_for(*total);
+        let fill = |to: NonNull<u8>, offset, piece| match whole {
+            // SAFETY: `send_lines` asks for pieces of the message, each at most one line's, and
+            // gives room in the segment for each, which no user buffer overlaps.
+            Some(from) => unsafe { copy_piece(from.as_ptr().add(offset), to.as_ptr(), piece) },
+            // SAFETY: as above.
+            None => unsafe { data.after(offset).gather(to, piece) },
         };
         let sent = peer.paths.send_lines(kind, *key, *total, fill)?;
         if sent {
