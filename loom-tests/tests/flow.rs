@@ -1,8 +1,10 @@
 //! Flow control of unexpected messages: a receiver that is full says so before it gives memory back
-//! to the sender, and calls for one message after the other.
+//! to the sender, calls for one message after the other, and answers synchronous messages.
 
 use strait_core::shm::FlowWords;
 use strait_core::shm::RecvQueue;
+use strait_core::sync::AtomicU32;
+use strait_core::sync::Ordering::Relaxed;
 use strait_core::wire::Offer;
 use strait_loom_tests::{Arc, Owner, Pool, model_in_full, thread};
 
@@ -71,5 +73,28 @@ fn calls_are_seen_whole_and_in_their_order() {
         assert!(found.is_sorted_by_key(|(_, number)| *number), "{found:?}");
         receiver.join().unwrap();
         assert_eq!(pair.flow.called(), (20, 2));
+    });
+}
+
+/// A sender that sees that its receive has started sees what the receiver did before that.
+#[test]
+fn a_receive_that_has_started_shows_what_came_before_it() {
+    model_in_full(|| {
+        let pair = Pair::new();
+        let before = Arc::new(AtomicU32::new(0));
+        let receiver = {
+            let (pair, before) = (Arc::clone(&pair), Arc::clone(&before));
+            thread::spawn(move || {
+                before.store(1, Relaxed);
+                pair.flow.set_matched(0b01);
+                before.store(2, Relaxed);
+                pair.flow.set_matched(0b11);
+            })
+        };
+        let matched = pair.flow.matched();
+        let seen = before.load(Relaxed);
+        assert!(seen >= matched.count_ones(), "{matched:#b} after {seen}");
+        receiver.join().unwrap();
+        assert_eq!(pair.flow.matched(), 0b11);
     });
 }

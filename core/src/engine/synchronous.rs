@@ -235,3 +235,6 @@ impl<M: Memory + Clone> Engine<M> {
         self.notify(source);
     }
 }
+
+#[cfg(test)]
+mod tests;

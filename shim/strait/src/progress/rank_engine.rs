@@ -124,11 +124,17 @@ impl RankEngine {
     fn and_wake<T>(&self, call: impl FnOnce(&mut ShmEngine) -> T) -> T {
         // SAFETY: this is one call of the engine, which runs no other code of this crate.
         let result = call(unsafe { self.short() });
-        // SAFETY: as above.
+        self.wake_waiting();
+        result
+    }
+
+    /// Wakes the ranks that wait for what the last call of the engine did.
+    #[inline(always)]
+    fn wake_waiting(&self) {
+        // SAFETY: this is one call of the engine, which runs no other code of this crate.
         if unsafe { self.short() }.has_bells() {
             self.ring_bells();
         }
-        result
     }
 
     #[cold]
@@ -175,8 +181,11 @@ impl RankEngine {
         buffer: Part,
         owner: Owner,
     ) -> ReceivedShort {
-        // SAFETY: the caller guarantees the same (contract of `irecv_short`).
-        self.and_wake(|engine| unsafe { engine.irecv_short(pattern, buffer, owner) })
+        // SAFETY: this is one call of the engine, which runs no other code of this crate. The
+        // caller guarantees the rest (contract of `irecv_short`).
+        let received = unsafe { self.short().irecv_short(pattern, buffer, owner) };
+        self.wake_waiting();
+        received
     }
 
     /// Posts a receive that needs nothing else ([`Engine::post_first`]).
