@@ -65,7 +65,7 @@ fn a_description_that_cannot_be_is_an_error() {
         |job| (length(job), 16385_u32.to_ne_bytes().to_vec()),
         |corrupt| matches!(corrupt, Corrupt::Length { found: 16385, max: 16384 }),
     );
-    damaged(|job| (kind(job), vec![14]), |corrupt| matches!(corrupt, Corrupt::Kind { found: 14 }));
+    damaged(|job| (kind(job), vec![15]), |corrupt| matches!(corrupt, Corrupt::Kind { found: 15 }));
     // A continuation of no message.
     damaged(|job| (kind(job), vec![2]), |corrupt| matches!(corrupt, Corrupt::Length { .. }));
 }

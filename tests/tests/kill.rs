@@ -54,8 +54,11 @@ fn exchange(endpoint: Endpoint<'_>, me: u32, peer: u32) -> Result<(), Error> {
                 if me == VICTIM {
                     endpoint.recv(&mut room, peer, TAG)?;
                 }
-                endpoint.send(&data[0], peer, TAG)?;
-                if me != VICTIM {
+                if me == VICTIM {
+                    endpoint.send(&data[0], peer, TAG)?;
+                } else {
+                    // The victim answers these.
+                    endpoint.ssend(&data[0], peer, TAG)?;
                     endpoint.recv(&mut room, peer, TAG)?;
                 }
             }

@@ -154,7 +154,7 @@ fn messages_of_all_lengths_keep_their_order_whatever_they_go_in() {
 /// Rank 0 names a parcel of rank 1's own, and a parcel that does not exist.
 #[test]
 fn a_parcel_that_is_not_the_peer_s_is_an_error() {
-    for number in [4_u16, 64, u16::MAX] {
+    for number in [4_u8, 64, u8::MAX] {
         let mut job = Engines::new(SegmentConfig::new(2));
         // The first message goes through a cell, and reports that the fastbox is in use.
         job.send(0, 1, 0, 8);

@@ -248,8 +248,9 @@ int strait_irecvv(strait_world world, uint32_t context, const struct iovec *part
                   strait_request *request);
 
 /* Synchronous sends. They differ from strait_send, strait_isend and strait_isendv in that they
- * complete after the matching receive has started. A short message stays with its sender until
- * then, so both ranks must be inside the library for it to be transferred. MPI-4.1 3.4, 3.7.2. */
+ * complete after the matching receive has started. Between nodes a message stays with its sender
+ * until then, so both ranks must be inside the library for it to be transferred. MPI-4.1 3.4,
+ * 3.7.2. */
 int strait_ssend(strait_world world, uint32_t context, const void *data, size_t bytes, uint32_t destination, uint32_t tag);
 int strait_issend(strait_world world, uint32_t context, const void *data, size_t bytes, uint32_t destination, uint32_t tag,
                   strait_request *request);
