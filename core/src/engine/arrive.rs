@@ -3,6 +3,7 @@
 
 use core::ptr::NonNull;
 
+use super::answers::NO_ANSWER;
 use super::message::{DeferredSend, UnexpectedData, UnexpectedMessage};
 use super::method_news::MethodNews;
 use super::packet::{Packet, PacketPayload};
@@ -10,7 +11,6 @@ use super::parcels::Filled;
 use super::reassembly::ArrivalTarget;
 use super::request::RequestState;
 use super::started::outcome;
-use super::synchronous::NO_ANSWER;
 use super::{Engine, ProgressError};
 use crate::buffer::Cursor;
 use crate::layout::EventKind;

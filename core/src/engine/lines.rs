@@ -409,6 +409,13 @@ impl<M: Memory + Clone> Engine<M> {
         !self.outbox.is_empty() || !self.transfers.is_empty() || self.has_queued()
     }
 
+    /// Returns whether [`Engine::poll_bell`] would return a peer.
+    #[inline(always)]
+    #[must_use]
+    pub fn has_bells(&self) -> bool {
+        self.outbox.has_bells()
+    }
+
     /// Returns whether more than one receive is posted.
     #[inline(always)]
     #[must_use]

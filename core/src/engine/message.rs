@@ -1,8 +1,8 @@
 //! Unexpected messages.
 
+use super::answers::NO_ANSWER;
 use super::message_buffers::OwnedBuffer;
 use super::method_news::MethodNews;
-use super::synchronous::NO_ANSWER;
 use crate::lmt::SendCookie;
 use crate::matching::Envelope;
 use crate::wire::{MessageAddress, Offer, SHORT_MAX, Turn};

@@ -149,6 +149,7 @@
 //! `[Nemesis07]` §3.1 (cells over iovecs, pending sends, active fastboxes, unexpected messages that
 //! are copied out of their cells at once) and §3.3 (posted-receive bypass).
 
+mod answers;
 mod arrive;
 mod budget;
 mod bypass;
@@ -233,6 +234,7 @@ mod unexpected_budget;
 mod wait_list;
 mod waiting;
 
+pub use answers::Unanswered;
 pub use budget::UnexpectedUsage;
 pub use failure_cause::FailureCause;
 pub use gone::Gone;
@@ -245,7 +247,6 @@ pub use request::{
 pub use rtrs::Rtrs;
 pub use short_receive::{Bypass, Want};
 pub use started::{LineRoom, Mark, Received, ReceivedShort, Sent, SentShort};
-pub use synchronous::Unanswered;
 pub use ticket::{Ticket, Ticketed};
 pub use tuning::{LINES_FIRST, Tuning};
 
@@ -427,13 +428,6 @@ impl<M: Memory + Clone> Engine<M> {
     #[inline]
     pub fn poll_bell(&mut self) -> Option<u32> {
         self.outbox.next_bell()
-    }
-
-    /// Returns whether [`Engine::poll_bell`] would return a peer.
-    #[inline(always)]
-    #[must_use]
-    pub fn has_bells(&self) -> bool {
-        self.outbox.has_bells()
     }
 
     /// Notes that `rank` must be woken if it sleeps, after something was published for which it may

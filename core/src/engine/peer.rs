@@ -1,6 +1,7 @@
 //! The state that one rank keeps about another.
 
 use super::Gone;
+use super::answers::Answers;
 use super::budget::Share;
 use super::eager_flags::EagerFlags;
 use super::fill_stores::FillStores;
@@ -10,7 +11,6 @@ use super::offers::Offers;
 use super::peer_parcels::PeerParcels;
 use super::reassembly::Reassembly;
 use super::short_paths::ShortPaths;
-use super::synchronous::Answers;
 use super::wait_list::WaitList;
 use crate::layout::Segment;
 use crate::shm::DoorbellPtr;
@@ -85,7 +85,7 @@ pub(super) struct Peer {
     pub(super) waiting: WaitList,
     /// Sends that were offered to the peer and not pulled yet.
     pub(super) offers: Offers,
-    /// Synchronous sends whose data are with the peer and whose receives have not started.
+    /// Synchronous sends that have handed their messages over, and that the peer has not answered.
     pub(super) unmatched: WaitList,
     /// The answers to synchronous messages, in both directions.
     pub(super) answers: Answers,

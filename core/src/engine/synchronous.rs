@@ -6,6 +6,7 @@
 //! number of a message says which bit is its own. A message that finds the bit still in use is
 //! offered instead.
 
+use super::answers::Unanswered;
 use super::packet::Packet;
 use super::reassembly::ArrivalTarget;
 use super::request::{OutgoingMessage, Pushed, RequestState, SendStage};
@@ -14,74 +15,9 @@ use super::{Engine, Owner, ProgressError, RequestId, Sent, StartError, Status, T
 use crate::memory::Memory;
 use crate::sync::{Step, reached};
 
-/// The place of an answer for a message that wants none.
-pub(super) const NO_ANSWER: u32 = 0;
-
-/// The answers to the synchronous messages of a pair of ranks, in both directions.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Answers {
-    /// The bits that the peer publishes when it has answered all messages to it.
-    wanted: u32,
-    /// Number of messages to the peer.
-    sent: u32,
-    /// The bits that this rank has published.
-    given: u32,
-    /// Number of messages from the peer.
-    received: u32,
-}
-
-impl Answers {
-    /// Returns the bit of message `number`.
-    const fn bit(number: u32) -> u32 {
-        1 << (number % u32::BITS)
-    }
-
-    /// Returns the bits of the messages to the peer that are not answered, of which `published`
-    /// tells.
-    const fn missing(&self, published: u32) -> u32 {
-        self.wanted ^ published
-    }
-
-    /// Returns the bit of the next message to the peer.
-    const fn next_sent(&self) -> u32 {
-        Self::bit(self.sent)
-    }
-
-    /// Counts a message to the peer, and returns its bit.
-    const fn count_sent(&mut self) -> u32 {
-        let bit = self.next_sent();
-        self.sent = self.sent.wrapping_add(1);
-        self.wanted ^= bit;
-        bit
-    }
-
-    /// Returns the bit of the next message from the peer.
-    const fn next_received(&self) -> u32 {
-        Self::bit(self.received)
-    }
-
-    /// Counts a message from the peer.
-    const fn count_received(&mut self) {
-        self.received = self.received.wrapping_add(1);
-    }
-
-    /// Answers the message with this bit. Returns the bits to publish.
-    const fn give(&mut self, bit: u32) -> u32 {
-        self.given ^= bit;
-        self.given
-    }
-}
-
-/// A synchronous send that waits for its answer.
-#[derive(Clone, Copy, Debug)]
-pub struct Unanswered {
-    destination: u32,
-    answer: u32,
-}
-
 impl<M: Memory + Clone> Engine<M> {
-    /// Returns what a synchronous send waits for whose message travels with its data. `None` for
-    /// every other operation.
+    /// Returns what a synchronous send waits for that has handed its message over. `None` for every
+    /// other operation.
     #[must_use]
     pub fn unanswered(&self, ticket: Ticket) -> Option<Unanswered> {
         match self.requests.outgoing(ticket.index)?.stage {

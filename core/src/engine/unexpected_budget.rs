@@ -1,9 +1,9 @@
 //! The budget of unexpected messages in the engine: what is counted, and what a source is told.
 
 use super::Engine;
+use super::answers::NO_ANSWER;
 use super::budget::{Notice, UnexpectedUsage};
 use super::message::UnexpectedMessage;
-use super::synchronous::NO_ANSWER;
 use crate::memory::Memory;
 
 impl<M: Memory + Clone> Engine<M> {

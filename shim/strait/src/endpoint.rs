@@ -197,8 +197,8 @@ impl<'world> Endpoint<'world> {
     }
 
     /// Sends `data` to `destination` as [`Endpoint::send`] does, and returns after the matching
-    /// receive has started. To a rank of another node the message waits here until the receiver asks
-    /// for it, so it crosses only while both ranks are inside the library.
+    /// receive has started. To a rank of another node the message waits here until the receiver
+    /// asks for it, so it crosses only while both ranks are inside the library.
     ///
     /// ```
     /// # strait::World::run_in_process(2, |world| {
