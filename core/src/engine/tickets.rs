@@ -58,6 +58,13 @@ impl<M: Memory + Clone> Engine<M> {
         self.requests.take_status(index, generation)
     }
 
+    /// Returns whether a request has failed, so that [`Engine::take_status`] will never end it.
+    #[inline]
+    #[must_use]
+    pub fn has_failed(&self, Ticket { index, .. }: Ticket) -> bool {
+        matches!(self.requests.get(index), Some(RequestState::Done(Err(_))))
+    }
+
     /// Marks a request as in use, or not. Its ticket leads to [`Ticketed::Lent`] meanwhile.
     pub fn lend(&mut self, id: RequestId, lent: bool) {
         self.requests.lend(id.0, lent);
@@ -76,6 +83,7 @@ mod tests {
     use super::super::requests::Requests;
     use super::*;
     use crate::engine::Fault;
+    use crate::engine::testing::{OF_7, with_pair};
     use crate::memory::counted::Counted;
 
     const STATUS: Status = Status { source: 1, tag: 2, bytes: 3 };
@@ -104,5 +112,18 @@ mod tests {
         requests.finish(id, Err(Fault::Cancelled));
         assert_eq!(requests.take_status(id, generation), None);
         assert!(requests.is_over(id));
+    }
+
+    #[test]
+    fn a_receive_that_was_cancelled_has_failed_until_its_outcome_is_taken() {
+        with_pair(|mut pair| {
+            let mut bytes = [0; 8];
+            let (id, ticket) = pair.post(OF_7, &mut bytes);
+            assert!(!pair.receiver.has_failed(ticket));
+            assert!(pair.receiver.cancel(id) && pair.receiver.has_failed(ticket));
+            assert_eq!(pair.receiver.take_status(ticket), None);
+            assert_eq!(pair.receiver.test(id), Some(Err(Fault::Cancelled)));
+            assert!(!pair.receiver.has_failed(ticket));
+        });
     }
 }

@@ -38,6 +38,13 @@ static void isend_wait(int bytes) {
   MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
 
+static void cancel_wait(int bytes) {
+  MPI_Request request;
+  MPI_Irecv(data, bytes, MPI_BYTE, 1, 1, MPI_COMM_WORLD, &request);
+  MPI_Cancel(&request);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+
 static void test_pending(void) {
   int index, flag;
   MPI_Testany(1, &pending, &index, &flag, MPI_STATUS_IGNORE);
@@ -89,6 +96,7 @@ COUNTED(send_64, send(64))
 COUNTED(recv_any_8, receive_any(8))
 COUNTED(irecv_wait_8, irecv_wait(8))
 COUNTED(isend_wait_8, isend_wait(8))
+COUNTED(cancel_wait, cancel_wait(8))
 COUNTED(testany_pending, test_pending())
 COUNTED(put_flush_8, put_flush(8))
 COUNTED(fetch_flush, fetch_flush(8))
@@ -116,6 +124,7 @@ static const struct row messages[] = {
     ONE(recv_any_8, 8, 0),
     ONE(irecv_wait_8, 8, 0),
     ONE(isend_wait_8, 0, 8),
+    ONE(cancel_wait, 0, 0),
 };
 static const struct row with_a_receive[] = {ONE(testany_pending, 0, 0)};
 static const struct row in_an_epoch[] = {ONE(put_flush_8, 0, 0), ONE(fetch_flush, 0, 0),

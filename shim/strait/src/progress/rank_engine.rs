@@ -82,6 +82,7 @@ impl RankEngine {
         fn recv_short_from_any(want: Want, buffer: &mut [u8]) -> Bypass;
         fn finds_no_lines() -> bool;
         fn is_over(id: RequestId) -> bool;
+        fn has_failed(ticket: Ticket) -> bool;
         fn is_transferring() -> bool;
         fn unanswered(ticket: Ticket) -> Option<Unanswered>;
         fn is_answered(unanswered: Unanswered) -> bool;

@@ -105,7 +105,13 @@ impl World {
     /// anything else has to be done.
     pub(crate) fn wait_in_lines(&self, ticket: Ticket) -> Option<Status> {
         let engine = &self.engine;
-        self.serve_lines_until(|| engine.is_first(ticket), || self.take_status(ticket))
+        let look = || match self.take_status(ticket) {
+            Some(status) => Some(Some(status)),
+            // The wait for a receive that is the first in the queue looks most often.
+            None => (!engine.is_first(ticket) && engine.has_failed(ticket)).then_some(None),
+        };
+        self.serve_lines_until(|| engine.is_first(ticket), look)
+            .flatten()
             .or_else(|| self.wait_for_answer(ticket))
     }
 
