@@ -175,10 +175,23 @@ unsafe fn write_ended(place: HandlePtr, status: Pointer, message: ReceivedMessag
 unsafe fn end_soon(place: HandlePtr, slot: u32, status: Pointer) -> bool {
     let Some(front) = alone() else { return false };
     let find = |request| front.world.wait_for_lines(request);
-    let ShortEnd::Ended(message) = front.requests.end_by(slot, find) else { return false };
-    // SAFETY: the caller guarantees it (contract of `end_soon`).
-    unsafe { write_ended(place, status, message) };
-    true
+    match front.requests.end_by(slot, find) {
+        ShortEnd::Ended(message) => {
+            // SAFETY: the caller guarantees it (contract of `end_soon`).
+            unsafe { write_ended(place, status, message) };
+            true
+        }
+        ShortEnd::Pending => false,
+        ShortEnd::Other => end_persistent_soon(front, slot, status),
+    }
+}
+
+/// Does the work of [`end_soon`] for a persistent request, which keeps its handle.
+#[inline(never)]
+fn end_persistent_soon(front: &Front, slot: u32, status: Pointer) -> bool {
+    let find = |request| front.world.wait_for_lines(request);
+    let ended = front.requests.end_persistent_by(slot, find);
+    ended.is_some_and(|finished| write(status, &finished) == 0)
 }
 
 /// Tests a request of ours by a short way, without the lock of the world. Returns whether it has

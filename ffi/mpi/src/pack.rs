@@ -111,6 +111,14 @@ impl Elements {
         whole(types, self.base, self.count, self.datatype)
     }
 
+    /// Returns the bytes of elements without gaps, of a datatype that is held.
+    pub(crate) fn held_whole(&self) -> Option<Part> {
+        let flat = self.held.as_ref().filter(|flat| flat.is_contiguous())?;
+        let length = usize::try_from(self.count).ok()?.checked_mul(flat.size)?;
+        let base = NonNull::new(self.base.cast())?;
+        Some(Part { base, length })
+    }
+
     /// Returns the number of elements, their datatype, their address and the length in bytes.
     fn checked(
         &self,

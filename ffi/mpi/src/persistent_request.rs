@@ -1,9 +1,17 @@
 //! A persistent request: the arguments of its operation, and the operation while it is started.
 
+use strait::Status;
+use strait::raw::{Part, ReceivedShort, RequestId, Unscoped};
+
 use super::base::Base;
 use super::comms::Comm;
-use super::operation::{Finished, MessageArgs, NotStarted, SendForm, StartedOperation};
+use super::operation::{
+    Finished, MessageArgs, NotStarted, SendForm, StartedOperation, source, wanted_tag,
+};
+use super::pack::MessageMemory;
+use super::recv::begin_short;
 use super::request_view::RequestView;
+use super::send::send_bytes;
 use super::shared::Shared;
 use crate::abi::{self, Handle};
 
@@ -13,12 +21,14 @@ pub(crate) struct Persistent {
     /// `None`: a receive.
     mode: Option<SendForm>,
     comm: Shared<Comm>,
+    /// The bytes of the message, if they lie in one piece.
+    whole: Option<Part>,
     state: PersistentState,
 }
 
 enum PersistentState {
     Inactive,
-    /// Started with `PROC_NULL`, or sent at once.
+    /// Started with `PROC_NULL`, or over when it began.
     Done(Finished),
     Active(StartedOperation),
 }
@@ -75,6 +85,84 @@ impl Persistent {
         was_active
     }
 
+    /// Returns the request of an operation that goes on.
+    pub(crate) fn request(&self) -> Option<RequestId> {
+        match &self.state {
+            PersistentState::Active(operation) => operation.unscoped.request(),
+            _ => None,
+        }
+    }
+
+    /// Starts the operation, if it takes a short path. Calls need no lock. Returns whether it
+    /// started.
+    ///
+    /// # Safety
+    ///
+    /// The contract of [`Persistent::start`] holds.
+    #[inline]
+    pub(crate) unsafe fn start_short(&mut self, base: &Base) -> bool {
+        let Some(part) = self.whole.filter(|_| !self.is_active()) else { return false };
+        let endpoint = self.comm.endpoint(&base.world);
+        let (peer, tag) = (self.args.peer, self.args.tag);
+        self.state = match self.mode {
+            Some(SendForm::Standard) => {
+                let Some(peer) = self.comm.in_world(peer) else { return false };
+                // SAFETY: the caller guarantees that the elements are valid (contract of
+                // `start_short`).
+                let data = unsafe { core::slice::from_raw_parts(part.base.as_ptr(), part.length) };
+                if !send_bytes(endpoint, data, (peer, tag as u32), false) {
+                    return false;
+                }
+                PersistentState::Done(Finished::EMPTY)
+            }
+            None => {
+                let Some((peer, tag)) = source(&self.comm, peer).zip(wanted_tag(tag)) else {
+                    return false;
+                };
+                // SAFETY: as above.
+                match unsafe { begin_short(endpoint, part, peer, tag) } {
+                    ReceivedShort::Declined => return false,
+                    ReceivedShort::Done(status) => {
+                        PersistentState::Done(Finished::received(&self.comm, status))
+                    }
+                    ReceivedShort::Pending(id, _) => {
+                        let unscoped = Unscoped::of_request(&base.world, id);
+                        let (memory, comm) =
+                            (MessageMemory::Whole(part), Shared::clone(&self.comm));
+                        PersistentState::Active(StartedOperation::new(
+                            unscoped, memory, comm, false,
+                        ))
+                    }
+                }
+            }
+            Some(_) => return false,
+        };
+        true
+    }
+
+    /// Makes the request inactive and returns what its operation reports, if that is over, or
+    /// `find` returns its status. Calls need no lock.
+    #[inline]
+    pub(crate) fn end_by(
+        &mut self,
+        find: impl FnOnce(RequestId) -> Option<Status>,
+    ) -> Option<Finished> {
+        let finished = match &mut self.state {
+            PersistentState::Inactive => return None,
+            PersistentState::Done(finished) => core::mem::replace(finished, Finished::EMPTY),
+            PersistentState::Active(operation) => {
+                let is_in_place = operation.is_send || !operation.is_packed();
+                let status = find(operation.unscoped.request().filter(|_| is_in_place)?)?;
+                match operation.is_send {
+                    true => Finished::EMPTY,
+                    false => Finished::received(&self.comm, status),
+                }
+            }
+        };
+        self.state = PersistentState::Inactive;
+        Some(finished)
+    }
+
     /// Starts the operation. Returns it if it goes on and this request is over.
     ///
     /// # Safety
@@ -106,7 +194,8 @@ impl Persistent {
         Ok(None)
     }
 
-    pub(crate) const fn new(args: MessageArgs, mode: Option<SendForm>, comm: Shared<Comm>) -> Self {
-        Self { args, mode, comm, state: PersistentState::Inactive }
+    pub(crate) fn new(args: MessageArgs, mode: Option<SendForm>, comm: Shared<Comm>) -> Self {
+        let whole = args.elements.held_whole();
+        Self { args, mode, comm, whole, state: PersistentState::Inactive }
     }
 }

@@ -2,8 +2,9 @@
 
 use core::ffi::c_int;
 
-use strait::Status;
+use strait::raw::Part;
 use strait::raw::{RawEndpoint as _, RawRequests as _, ReceivedShort, SHORT_MAX, Unscoped};
+use strait::{Endpoint, Status};
 
 use super::comms::Comm;
 use super::host::{self, HandlePtr, MpiCount, Pointer};
@@ -196,6 +197,26 @@ pub(crate) fn finish(
     operation.finish()
 }
 
+/// Starts a receive into one piece of memory, if it takes a short path.
+///
+/// # Safety
+///
+/// The memory stays valid, and nothing else accesses it, until the receive is over.
+#[inline(always)]
+pub(crate) unsafe fn begin_short(
+    endpoint: Endpoint<'_>,
+    part: Part,
+    peer: u32,
+    tag: u32,
+) -> ReceivedShort {
+    // SAFETY: the caller guarantees the same (contract of `begin_short`).
+    match unsafe { endpoint.post_first(part, peer, tag) } {
+        Some((id, ticket)) => ReceivedShort::Pending(id, ticket),
+        // SAFETY: as above. Nothing was posted.
+        None => unsafe { endpoint.begin_recv_short(part, peer, tag) },
+    }
+}
+
 /// Starts a receive into one piece of memory that takes a short path. Returns false if it started
 /// nothing.
 #[inline(always)]
@@ -214,13 +235,8 @@ unsafe fn irecv_short(
     if !front.requests.has_room() {
         return false;
     }
-    let endpoint = comm.endpoint(&front.world);
     // SAFETY: the program keeps the buffer until it has asked for the end.
-    let started = match unsafe { endpoint.post_first(part, peer, tag) } {
-        Some((id, ticket)) => ReceivedShort::Pending(id, ticket),
-        // SAFETY: as above. Nothing was posted.
-        None => unsafe { endpoint.begin_recv_short(part, peer, tag) },
-    };
+    let started = unsafe { begin_short(comm.endpoint(&front.world), part, peer, tag) };
     let added = match started {
         ReceivedShort::Declined => return false,
         ReceivedShort::Done(status) => {

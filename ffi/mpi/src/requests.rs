@@ -206,10 +206,47 @@ impl RequestTable {
     pub(crate) fn goes_on(&self, base: &Base, slot: u32) -> bool {
         let entries = self.entries.borrow();
         let place = slot.checked_sub(FIRST).map(|place| place as usize);
-        let Some(RequestEntry::One(operation)) = place.and_then(|place| entries.get(place)) else {
-            return false;
+        let request = match place.and_then(|place| entries.get(place)) {
+            Some(RequestEntry::One(operation)) => operation.unscoped.request(),
+            Some(RequestEntry::Persistent(persistent)) => persistent.request(),
+            _ => None,
         };
-        operation.unscoped.request().is_some_and(|request| base.world.goes_on(request))
+        request.is_some_and(|request| base.world.goes_on(request))
+    }
+
+    /// Starts a persistent request, if it takes a short path. Calls need no lock. Returns whether
+    /// it started.
+    ///
+    /// # Safety
+    ///
+    /// The contract of [`Persistent::start`] holds.
+    #[inline]
+    pub(crate) unsafe fn start_short(&self, base: &Base, slot: u32) -> bool {
+        let started = self.with(slot, |entry| match entry {
+            // SAFETY: the caller guarantees the same (contract of `start_short`).
+            RequestEntry::Persistent(persistent) => unsafe { persistent.start_short(base) },
+            _ => false,
+        });
+        let is_started = started == Some(true);
+        if is_started {
+            self.count_start();
+        }
+        is_started
+    }
+
+    /// Ends the operation of a persistent request, if it is over or `find` returns its status.
+    /// Calls need no lock.
+    #[inline]
+    pub(crate) fn end_persistent_by(
+        &self,
+        slot: u32,
+        find: impl FnOnce(RequestId) -> Option<Status>,
+    ) -> Option<Finished> {
+        let ended = self.with(slot, |entry| match entry {
+            RequestEntry::Persistent(persistent) => persistent.end_by(find),
+            _ => None,
+        });
+        ended.flatten().inspect(|_| self.count_end())
     }
 
     /// Returns what a request waits for, for observers. The call walks lists.

@@ -2,6 +2,7 @@
 
 use core::ffi::c_int;
 
+use strait::Endpoint;
 use strait::raw::{LINES_FIRST, RawEndpoint as _, RawRequests as _, SHORT_MAX, SentShort};
 
 use super::host::{self, HandlePtr, MpiCount, Pointer};
@@ -73,8 +74,18 @@ unsafe fn send_at_once(
     // SAFETY: the program passes a buffer of that many bytes.
     let data = unsafe { core::slice::from_raw_parts(part.base.as_ptr(), part.length) };
     // A tag below zero is above all that exist.
-    let (endpoint, tag) = (comm.endpoint(&front.world), target.tag as u32);
-    let mut sent = match part.length {
+    send_bytes(comm.endpoint(&front.world), data, (peer, target.tag as u32), may_wait)
+}
+
+/// Sends bytes to a rank of the world with a tag, under the conditions of [`send_at_once`].
+#[inline(always)]
+pub(crate) fn send_bytes(
+    endpoint: Endpoint<'_>,
+    data: &[u8],
+    (peer, tag): (u32, u32),
+    may_wait: bool,
+) -> bool {
+    let mut sent = match data.len() {
         length if length <= SHORT_MAX => endpoint.send_short(data, peer, tag),
         length if length <= LINES_FIRST => endpoint.send_straight(data, peer, tag),
         _ => SentShort::No,
