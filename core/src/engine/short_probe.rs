@@ -5,7 +5,6 @@ use super::lines::envelope_of;
 use super::{Bypass, Engine, Status, Want};
 use crate::matching::ANY_SOURCE;
 use crate::memory::Memory;
-use crate::wire::FASTBOX_LENGTH_MAX;
 
 impl<M: Memory + Clone> Engine<M> {
     /// Describes the message that a receive of `want` from `source` would get, or from any source
@@ -40,9 +39,10 @@ impl<M: Memory + Clone> Engine<M> {
     fn probe_lines_of(&self, source: u32, want: Want) -> Bypass {
         let Some(peer) = self.peers.get(source as usize) else { return Bypass::Closed };
         let Some((found, by_baton)) = peer.paths.find_next() else { return Bypass::Nothing };
-        let Some(bytes) = found.eager_up_to(FASTBOX_LENGTH_MAX) else { return Bypass::Closed };
+        let bytes = found.length();
+        let is_whole = found.is_eager_of(bytes) || found.is_synchronous_of(bytes);
         let key = peer.paths.lines_of_next(by_baton).key();
-        if !want.accepts(key) || !peer.paths.next_holds(by_baton, bytes) {
+        if !is_whole || !want.accepts(key) || !peer.paths.next_holds(by_baton, bytes) {
             return Bypass::Closed;
         }
         Bypass::Received(Status { source, tag: envelope_of(source, key).tag, bytes })

@@ -70,6 +70,16 @@ unsafe fn probe_lines(
     true
 }
 
+/// Returns whether a probe of ours that has looked at lines is over, since no message waits, no line
+/// has come, and there is no more to do.
+#[inline(always)]
+fn probes_in_vain((peer, tag, comm): (c_int, c_int, Handle)) -> bool {
+    let Some(front) = complete::alone() else { return false };
+    let mut held = None;
+    let Some(comm) = front.comms.find_in(comm, &mut held) else { return false };
+    source(comm, peer).is_some() && wanted_tag(tag).is_some() && front.ends_probe_in_vain()
+}
+
 /// Looks for a message, and describes it.
 fn find(front: &Front, wanted: &ProbeArgs) -> Result<Option<Finished>, Error> {
     let endpoint = wanted.comm.endpoint(&front.world);
@@ -138,6 +148,10 @@ unsafe extern "C" fn MPI_Iprobe(
     unsafe {
         if probe_lines((peer, tag, comm), false, status) {
             flag.write(1);
+            return 0;
+        }
+        if probes_in_vain((peer, tag, comm)) {
+            flag.write(0);
             return 0;
         }
         iprobe_longer(peer, tag, comm, flag, status)

@@ -27,8 +27,8 @@ const TESTS_PER_POLL: u32 = 64 * IN_VAIN;
 /// The count between two that let the host progress although none of its operations is open.
 const TESTS_PER_HOST_POLL: u32 = 4 * TESTS_PER_POLL;
 
-/// Number of tests that find nothing by the longer way, as all probes do, between two that yield
-/// the processor on a crowded node.
+/// Number of tests that find nothing by the longer way, as all probes do on a crowded node, between
+/// two that yield the processor there.
 const LONGER_PER_YIELD: u32 = 8;
 
 /// What a test counts among those that is due after many short ones.
@@ -113,16 +113,41 @@ impl Front {
     /// those without a receive yet, and copies them once more.
     #[inline]
     fn poll_lines_in_test(&self) -> Option<bool> {
-        let tests = self.tests.get();
-        let due = (tests + 1).next_multiple_of(TESTS_PER_POLL);
-        if tests + IN_VAIN >= due {
-            self.tests.set(due % TESTS_PER_HOST_POLL);
-            self.is_host_due.set(self.is_host_due.get() || due == TESTS_PER_HOST_POLL);
+        if self.takes_turn_of_poll() {
             return None;
         }
         let came = self.world.progress_in_lines();
-        self.tests.set(tests + if came == Some(true) { 1 } else { IN_VAIN });
+        self.tests.set(self.tests.get() + if came == Some(true) { 1 } else { IN_VAIN });
         came
+    }
+
+    /// Returns whether `poll` is due now, and counts that it is called.
+    #[inline(always)]
+    fn takes_turn_of_poll(&self) -> bool {
+        let tests = self.tests.get();
+        let due = (tests + 1).next_multiple_of(TESTS_PER_POLL);
+        let is_due = tests + IN_VAIN >= due;
+        if is_due {
+            self.tests.set(due % TESTS_PER_HOST_POLL);
+            self.is_host_due.set(self.is_host_due.get() || due == TESTS_PER_HOST_POLL);
+        }
+        is_due
+    }
+
+    /// Returns whether a probe that found nothing in lines is over, since no message waits, no line
+    /// has come, and there is no more to do. Counts the probe. The longer way of a probe makes
+    /// progress, when that is due.
+    #[inline(always)]
+    pub(crate) fn ends_probe_in_vain(&self) -> bool {
+        // On a crowded node the longer way yields the processor.
+        let is_over = !self.is_crowded
+            && !self.world.has_unexpected()
+            && !self.takes_turn_of_poll()
+            && self.world.is_quiet();
+        if is_over {
+            self.tests.set(self.tests.get() + IN_VAIN);
+        }
+        is_over
     }
 
     /// Lets the host progress in a test that found nothing, if an operation of its is open, and

@@ -6,7 +6,7 @@ use super::*;
 use crate::buffer::{Cursor, Part};
 use crate::engine::testing::{OF_7, Pair, with_pair};
 use crate::engine::{Bypass, Fault, Gone, Outcome, Received, SendMode, Want};
-use crate::matching::Pattern;
+use crate::matching::{ANY_SOURCE, Pattern};
 use crate::shm::Slumber;
 use crate::sync::{Ordering, fence};
 use crate::wire::Key;
@@ -127,6 +127,35 @@ fn a_receive_in_lines_answers() {
             pair.sender.end_answered(unanswered);
             assert_eq!(pair.sender.take_status(ticket), Some(Status { source: 1, ..status }));
             assert!(pair.sender.unanswered(ticket).is_none());
+        }
+    });
+}
+
+#[test]
+fn a_probe_leaves_the_message_in_its_lines_for_the_receive_that_answers() {
+    with_pair(|mut pair| {
+        let (want, mut bytes) = (Want::new(0, 7), [0; 8]);
+        let send = pair.issend(7, b"in lines");
+        let found = Bypass::Received(Status { source: 0, tag: 7, bytes: 8 });
+        for source in [0, ANY_SOURCE] {
+            assert_eq!(pair.receiver.probe_lines(source, want), found);
+        }
+        assert_eq!(pair.sent(send), None);
+        assert_eq!(pair.receiver.recv_lines(OF_7, &mut bytes), found);
+        assert_eq!((&bytes, pair.sent(send).is_some()), (b"in lines", true));
+    });
+}
+
+#[test]
+fn a_posted_receive_takes_the_message_out_of_its_lines() {
+    with_pair(|mut pair| {
+        for length in [8, 200] {
+            let (data, mut bytes) = (vec![4; length], vec![0; length]);
+            let Received::Pending(receive) = pair.irecv(OF_7, &mut bytes) else { panic!() };
+            let send = pair.issend(7, &data);
+            assert!(pair.receiver.serve_lines());
+            assert!(matches!(pair.receiver.test(receive), Some(Ok(_))));
+            assert_eq!((pair.sent(send).is_some(), bytes == data), (true, true));
         }
     });
 }

@@ -61,6 +61,10 @@ pub trait RawRequests: sealed::Sealed {
     /// Takes nothing.
     fn is_quiet(&self) -> bool;
 
+    /// Returns whether a message waits that no receive has taken. Makes no progress and takes no
+    /// lock. Returns false where there is a progress thread.
+    fn has_unexpected(&self) -> bool;
+
     /// Returns whether an operation goes on. Makes no progress and takes no lock. Returns false
     /// where there is a progress thread.
     fn goes_on(&self, request: RequestId) -> bool;
@@ -137,6 +141,11 @@ impl RawRequests for World {
     #[inline(always)]
     fn is_quiet(&self) -> bool {
         self.has_only_lines() && self.engine().finds_no_lines()
+    }
+
+    #[inline(always)]
+    fn has_unexpected(&self) -> bool {
+        self.engine().has_unexpected()
     }
 
     #[inline(always)]
