@@ -165,6 +165,21 @@ impl<M: Memory> Index<usize> for Peers<M> {
     }
 }
 
+impl<M: Memory> Peers<M> {
+    /// Returns the state about a rank. Unlike an index, it leaves one place in the code for the
+    /// message of a panic.
+    #[inline]
+    pub(super) fn of(&self, rank: u32) -> &Peer {
+        &self[rank as usize]
+    }
+
+    /// Returns the state about a rank with which there has been contact.
+    #[inline]
+    pub(super) fn of_mut(&mut self, rank: u32) -> &mut Peer {
+        &mut self[rank as usize]
+    }
+}
+
 /// For peers with which there has been contact.
 impl<M: Memory> IndexMut<usize> for Peers<M> {
     #[inline(always)]

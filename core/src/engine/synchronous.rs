@@ -46,12 +46,12 @@ impl<M: Memory + Clone> Engine<M> {
     #[inline(always)]
     fn missing_from(&self, destination: u32) -> u32 {
         let published = self.segment.flow(self.rank, destination).matched();
-        self.peers[destination as usize].answers.missing(published)
+        self.peers.of(destination).answers.missing(published)
     }
 
     /// Returns whether a synchronous message may go to `destination` with its data.
     pub(super) fn goes_synchronously(&self, destination: u32, total: usize) -> bool {
-        let bit = self.peers[destination as usize].answers.next_sent();
+        let bit = self.peers.of(destination).answers.next_sent();
         !self.must_offer(destination, total) && self.missing_from(destination) & bit == 0
     }
 
@@ -65,7 +65,7 @@ impl<M: Memory + Clone> Engine<M> {
         if message.stage != SendStage::Synchronous {
             return Pushed::Whole;
         }
-        let answer = self.peers[destination as usize].answers.count_sent();
+        let answer = self.peers.of_mut(destination).answers.count_sent();
         message.stage = SendStage::Unmatched { destination, answer };
         Pushed::Unmatched
     }
@@ -79,7 +79,7 @@ impl<M: Memory + Clone> Engine<M> {
     ) -> Result<Sent, StartError> {
         let request = RequestState::Sending { message, next: None, detached: None };
         let id = self.requests.insert(owner, request)?;
-        self.requests.line_up(&mut self.peers[destination as usize].unmatched, id);
+        self.requests.line_up(&mut self.peers.of_mut(destination).unmatched, id);
         self.outbox.watch(destination);
         Ok(Sent::Pending(RequestId(id)))
     }
@@ -87,7 +87,7 @@ impl<M: Memory + Clone> Engine<M> {
     /// Moves the oldest send that waited for room to those that wait for their answers.
     pub(super) fn move_to_unmatched(&mut self, destination: u32) {
         if let Some(id) = self.leave_line(destination) {
-            self.requests.line_up(&mut self.peers[destination as usize].unmatched, id);
+            self.requests.line_up(&mut self.peers.of_mut(destination).unmatched, id);
             self.outbox.watch(destination);
         }
     }
@@ -95,7 +95,7 @@ impl<M: Memory + Clone> Engine<M> {
     /// Ends the synchronous sends to `destination` that it has answered. Returns whether there were
     /// any.
     pub(super) fn take_answers(&mut self, destination: u32) -> bool {
-        if self.peers[destination as usize].unmatched.is_empty() {
+        if self.peers.of(destination).unmatched.is_empty() {
             return false;
         }
         let missing = self.missing_from(destination);
@@ -113,7 +113,7 @@ impl<M: Memory + Clone> Engine<M> {
     fn keep_unmatched(&mut self, destination: u32, waits: impl Fn(u32, u32) -> bool) -> bool {
         let (mut rest, mut ended) = (WaitList::default(), false);
         loop {
-            let line = &mut self.peers[destination as usize].unmatched;
+            let line = &mut self.peers.of_mut(destination).unmatched;
             let Some(id) = self.requests.leave_line(line) else { break };
             let Some(message) = self.requests.outgoing(id) else { continue };
             if let SendStage::Unmatched { answer, .. } = message.stage
@@ -126,7 +126,7 @@ impl<M: Memory + Clone> Engine<M> {
                 ended = true;
             }
         }
-        let peer = &mut self.peers[destination as usize];
+        let peer = self.peers.of_mut(destination);
         peer.unmatched = rest;
         if peer.owes_nothing() {
             self.outbox.unblock(destination);
@@ -140,7 +140,7 @@ impl<M: Memory + Clone> Engine<M> {
         packet: &Packet,
     ) -> Result<ArrivalTarget, ProgressError> {
         let source = packet.envelope.source;
-        let answer = self.peers[source as usize].answers.next_received();
+        let answer = self.peers.of(source).answers.next_received();
         let target = match self.posted.take(&packet.envelope) {
             Some(id) => {
                 let target = self.meet(id, packet)?;
@@ -149,7 +149,7 @@ impl<M: Memory + Clone> Engine<M> {
             }
             None => self.keep_packet(packet, answer)?,
         };
-        self.peers[source as usize].answers.count_received();
+        self.peers.of_mut(source).answers.count_received();
         Ok(target)
     }
 
@@ -157,7 +157,7 @@ impl<M: Memory + Clone> Engine<M> {
     #[cold]
     #[inline(never)]
     pub(super) fn end_synchronous(&mut self, source: u32) {
-        let answers = &mut self.peers[source as usize].answers;
+        let answers = &mut self.peers.of_mut(source).answers;
         let answer = answers.next_received();
         answers.count_received();
         self.answer_synchronous(source, answer);
@@ -165,7 +165,7 @@ impl<M: Memory + Clone> Engine<M> {
 
     /// Tells the sender of a synchronous message that the receive has started.
     pub(super) fn answer_synchronous(&mut self, source: u32, answer: u32) {
-        let bits = self.peers[source as usize].answers.give(answer);
+        let bits = self.peers.of_mut(source).answers.give(answer);
         self.segment.flow(source, self.rank).set_matched(bits);
         reached(Step::Answered);
         self.notify(source);

@@ -40,6 +40,15 @@ pub(crate) enum RequestEntry {
     Persistent(Box<Persistent>),
 }
 
+impl RequestEntry {
+    /// Returns the request of a persistent request's operation that goes on.
+    #[inline(never)]
+    fn persistent_operation(&self) -> Option<RequestId> {
+        let Self::Persistent(persistent) = self else { return None };
+        persistent.request()
+    }
+}
+
 /// What an operation that has not failed reports to the program.
 #[derive(Clone, Copy)]
 pub(crate) struct ReceivedMessage {
@@ -208,8 +217,8 @@ impl RequestTable {
         let place = slot.checked_sub(FIRST).map(|place| place as usize);
         let request = match place.and_then(|place| entries.get(place)) {
             Some(RequestEntry::One(operation)) => operation.unscoped.request(),
-            Some(RequestEntry::Persistent(persistent)) => persistent.request(),
-            _ => None,
+            Some(entry) => entry.persistent_operation(),
+            None => None,
         };
         request.is_some_and(|request| base.world.goes_on(request))
     }
