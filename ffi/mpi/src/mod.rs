@@ -48,6 +48,7 @@ mod requests;
 mod send;
 mod sendrecv;
 mod shared;
+mod short_messages;
 mod shutdown;
 mod state;
 mod store;

@@ -9,10 +9,9 @@ use super::operation::{
     Finished, MessageArgs, NotStarted, SendForm, StartedOperation, source, wanted_tag,
 };
 use super::pack::MessageMemory;
-use super::recv::begin_short;
 use super::request_view::RequestView;
-use super::send::send_bytes;
 use super::shared::Shared;
+use super::short_messages::{begin_short, send_bytes};
 use crate::abi::{self, Handle};
 
 /// The arguments of an operation that the program starts again and again.

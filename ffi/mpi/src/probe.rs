@@ -70,8 +70,8 @@ unsafe fn probe_lines(
     true
 }
 
-/// Returns whether a probe of ours that has looked at lines is over, since no message waits, no line
-/// has come, and there is no more to do.
+/// Returns whether a probe of ours that has looked at lines is over, since no message waits, no
+/// line has come, and there is no more to do.
 #[inline(always)]
 fn probes_in_vain((peer, tag, comm): (c_int, c_int, Handle)) -> bool {
     let Some(front) = complete::alone() else { return false };

@@ -2,9 +2,8 @@
 
 use core::ffi::c_int;
 
-use strait::raw::Part;
+use strait::Status;
 use strait::raw::{RawEndpoint as _, RawRequests as _, ReceivedShort, SHORT_MAX, Unscoped};
-use strait::{Endpoint, Status};
 
 use super::comms::Comm;
 use super::host::{self, HandlePtr, MpiCount, Pointer};
@@ -12,6 +11,7 @@ use super::operation::{Finished, MessageArgs, StartedOperation, source, wanted_t
 use super::pack::{Elements, MessageMemory, whole};
 use super::requests::{FROM_NONE, ReceivedMessage, RequestEntry};
 use super::send::{ONE_NUMBER, Target, not_started};
+use super::short_messages::begin_short;
 use super::state::{self, Entered, Front};
 use super::{complete, errors, names};
 use crate::abi::{self, Handle};
@@ -195,26 +195,6 @@ pub(crate) fn finish(
         }
     }
     operation.finish()
-}
-
-/// Starts a receive into one piece of memory, if it takes a short path.
-///
-/// # Safety
-///
-/// The memory stays valid, and nothing else accesses it, until the receive is over.
-#[inline(always)]
-pub(crate) unsafe fn begin_short(
-    endpoint: Endpoint<'_>,
-    part: Part,
-    peer: u32,
-    tag: u32,
-) -> ReceivedShort {
-    // SAFETY: the caller guarantees the same (contract of `begin_short`).
-    match unsafe { endpoint.post_first(part, peer, tag) } {
-        Some((id, ticket)) => ReceivedShort::Pending(id, ticket),
-        // SAFETY: as above. Nothing was posted.
-        None => unsafe { endpoint.begin_recv_short(part, peer, tag) },
-    }
 }
 
 /// Starts a receive into one piece of memory that takes a short path. Returns false if it started

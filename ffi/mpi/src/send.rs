@@ -2,13 +2,13 @@
 
 use core::ffi::c_int;
 
-use strait::Endpoint;
-use strait::raw::{LINES_FIRST, RawEndpoint as _, RawRequests as _, SHORT_MAX, SentShort};
+use strait::raw::{RawEndpoint as _, RawRequests as _, SHORT_MAX, SentShort};
 
 use super::host::{self, HandlePtr, MpiCount, Pointer};
 use super::operation::{MessageArgs, NotStarted, SendForm, StartedOperation};
 use super::pack::{Elements, whole};
 use super::requests::{RequestEntry, RequestTable};
+use super::short_messages::send_bytes;
 use super::state::{self, Entered, Front};
 use super::{complete, errors, names};
 use crate::abi::{self, Handle};
@@ -75,31 +75,6 @@ unsafe fn send_at_once(
     let data = unsafe { core::slice::from_raw_parts(part.base.as_ptr(), part.length) };
     // A tag below zero is above all that exist.
     send_bytes(comm.endpoint(&front.world), data, (peer, target.tag as u32), may_wait)
-}
-
-/// Sends bytes to a rank of the world with a tag, under the conditions of [`send_at_once`].
-#[inline(always)]
-pub(crate) fn send_bytes(
-    endpoint: Endpoint<'_>,
-    data: &[u8],
-    (peer, tag): (u32, u32),
-    may_wait: bool,
-) -> bool {
-    let mut sent = match data.len() {
-        length if length <= SHORT_MAX => endpoint.send_short(data, peer, tag),
-        length if length <= LINES_FIRST => endpoint.send_straight(data, peer, tag),
-        _ => SentShort::No,
-    };
-    if sent == SentShort::No {
-        if may_wait {
-            return endpoint.send_soon(data, peer, tag);
-        }
-        sent = endpoint.send_medium(data, peer, tag);
-    }
-    if sent == SentShort::ToSleeper {
-        endpoint.wake(peer);
-    }
-    sent != SentShort::No
 }
 
 /// Longest message, in bytes, that is sent before the receive of the same call is posted. With both
