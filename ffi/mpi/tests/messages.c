@@ -284,6 +284,51 @@ static void persistent(void) {
     }
 }
 
+// One persistent request at a time: its status, a start that is cancelled, and a freed datatype,
+// of which another type may have got the handle.
+static void persistent_alone(void) {
+    MPI_Request request;
+    MPI_Status status;
+    MPI_Datatype four, other;
+    int flag;
+    MPI_Type_contiguous(4, MPI_BYTE, &four);
+    MPI_Type_commit(&four);
+    if (rank == 0)
+        MPI_Send_init(out, 2, four, 1, 3, W, &request);
+    else
+        MPI_Recv_init(in, 2, four, 0, MPI_ANY_TAG, W, &request);
+    MPI_Type_free(&four);
+    MPI_Type_contiguous(100, MPI_BYTE, &other);
+    MPI_Type_commit(&other);
+    for (int turn = 0; turn < 8; turn++) {
+        if (turn == 4 && rank == 1) {
+            MPI_Start(&request);
+            MPI_Cancel(&request);
+            MPI_Wait(&request, &status);
+            MPI_Test_cancelled(&status, &flag);
+            CHECK(flag && request != MPI_REQUEST_NULL);
+        }
+        MPI_Barrier(W);
+        fill(out, 8, turn);
+        memset(in, 0, 16);
+        MPI_Start(&request);
+        if (turn % 2)
+            MPI_Wait(&request, &status);
+        else
+            for (flag = 0; !flag;)
+                MPI_Test(&request, &flag, &status);
+        if (rank == 1) {
+            CHECK(status.MPI_SOURCE == 0 && status.MPI_TAG == 3 && got(&status) == 8);
+            CHECK(is_filled(in, 8, turn) && in[8] == 0);
+        }
+        // A request that is not active has the empty status.
+        MPI_Wait(&request, &status);
+        CHECK(status.MPI_SOURCE == MPI_ANY_SOURCE && status.MPI_TAG == MPI_ANY_TAG && got(&status) == 0);
+    }
+    MPI_Request_free(&request);
+    MPI_Type_free(&other);
+}
+
 static void buffered(void) {
     static char room[1 << 20];
     MPI_Request request;
@@ -404,6 +449,7 @@ int main(int argc, char **argv) {
         no_process();
         both_ways();
         persistent();
+        persistent_alone();
         buffered();
         cancelled();
         get_status();
