@@ -69,7 +69,6 @@ impl RankEngine {
         fn is_taken(destination: Rank, mark: Mark) -> bool;
         fn tell_taken(source: Rank) -> ();
         fn recv_short(source: Rank, want: Want, buffer: &mut [u8]) -> Bypass;
-        fn recv_medium(source: Rank, want: Want, buffer: &mut [u8]) -> Bypass;
         fn recv_straight(source: Rank, want: Want, buffer: &mut [u8]) -> Bypass;
         fn prefetch_next(source: Rank, length: usize) -> ();
         fn take_next_short(source: Rank, want: Want, buffer: &mut [u8]) -> Bypass;
@@ -106,6 +105,12 @@ impl RankEngine {
     #[inline(always)]
     pub(crate) fn recv_queued(&self, source: Rank, want: Want, buffer: &mut [u8]) -> Bypass {
         self.and_wake(|engine| engine.recv_queued(source, want, buffer))
+    }
+
+    /// Receives a message in lines or in a parcel ([`Engine::recv_medium`]).
+    #[inline(always)]
+    pub(crate) fn recv_medium(&self, source: Rank, want: Want, buffer: &mut [u8]) -> Bypass {
+        self.and_wake(|engine| engine.recv_medium(source, want, buffer))
     }
 
     /// Receives a message that lies in lines ([`Engine::recv_lines`]).

@@ -2,8 +2,10 @@
 //! lasts an hour here.
 
 use core::cell::Cell;
+use core::sync::atomic::AtomicUsize;
+use core::sync::atomic::Ordering::SeqCst;
 use core::time::Duration;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 
 use strait_core::buffer::Cursor;
@@ -327,4 +329,47 @@ fn a_message_counts_that_came_before_its_sender_left() {
     for world in worlds {
         world.finalize().unwrap();
     }
+}
+
+/// Lengths of messages in one line, in several, in a cell, in a parcel, and in several runs.
+const LENGTHS: [usize; 5] = [8, 200, 900, 5000, 100_000];
+
+/// Sends to or receives from the other rank, which sleeps whenever its message is received.
+fn synchronise(world: &World, over: &AtomicUsize) {
+    let (endpoint, doorbell) = (world.endpoint(), &world.map.rank_block(0).doorbell);
+    for (number, length) in LENGTHS.repeat(4).into_iter().enumerate() {
+        if world.rank() == 0 {
+            endpoint.ssend(&vec![5_u8; length], 1, 0).unwrap();
+            over.fetch_add(1, SeqCst);
+            continue;
+        }
+        while !doorbell.is_wanted() {
+            thread::yield_now();
+        }
+        endpoint.recv(&mut vec![0_u8; length], 0, 0).unwrap();
+        // It makes no call that could wake the sender now.
+        while over.load(SeqCst) == number {
+            thread::yield_now();
+        }
+    }
+}
+
+#[test]
+fn a_receive_wakes_the_sender_of_a_synchronous_message() {
+    let kind = (DeviceChoice::Soft(SoftMode::Inline), Design::ZeroCopy);
+    let (config, nodes) = (SegmentConfig::new(2), Nodes::one(2));
+    let worlds = World::in_process_by(kind, Tuning::default(), config, &nodes).unwrap();
+    let (over, (done, all)) = (Arc::new(AtomicUsize::new(0)), mpsc::channel());
+    for mut world in worlds {
+        world.spin = SpinLimits::none();
+        world.engine.place_mut().sleep.for_ever();
+        let (over, done) = (Arc::clone(&over), done.clone());
+        thread::spawn(move || {
+            synchronise(&world, &over);
+            done.send(world.engine.place().sleep.count()).unwrap();
+            world.finalize().unwrap();
+        });
+    }
+    let slept = [(); 2].map(|()| all.recv_timeout(Duration::from_secs(60)).expect("it is woken"));
+    assert!(slept.iter().any(|count| *count > 0), "no rank has slept");
 }
