@@ -70,8 +70,8 @@ unsafe fn probe_lines(
     true
 }
 
-/// Returns whether a probe of ours that has looked at lines is over, since no message waits, no
-/// line has come, and there is no more to do.
+/// Returns whether a probe of ours is over that does not wait, since no message waits, no line has
+/// come, and there is no more to do.
 #[inline(always)]
 fn probes_in_vain((peer, tag, comm): (c_int, c_int, Handle)) -> bool {
     let Some(front) = complete::alone() else { return false };
@@ -255,6 +255,10 @@ unsafe extern "C" fn MPI_Improbe(
 ) -> c_int {
     // SAFETY: the program guarantees the contract of the function in the standard.
     unsafe {
+        if probes_in_vain((peer, tag, comm)) {
+            flag.write(0);
+            return 0;
+        }
         match probe(peer, tag, comm) {
             Probe::FromNone => {
                 flag.write(1);
