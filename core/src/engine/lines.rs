@@ -351,9 +351,7 @@ impl<M: Memory + Clone> Engine<M> {
         let Some(peer) = self.peers.get(source as usize) else { return Ok(false) };
         let Some((found, by_baton)) = peer.paths.find_next() else { return Ok(false) };
         let length = found.length();
-        let is_eager = found.is_eager_of(length);
-        let is_whole = is_eager || found.is_synchronous_of(length);
-        if !is_whole || !peer.paths.next_holds(by_baton, length) {
+        if !found.is_eager_of(length) || !peer.paths.next_holds(by_baton, length) {
             return self.take_from_fastbox(source);
         }
         let message = peer.paths.lines_of_next(by_baton);
@@ -369,16 +367,11 @@ impl<M: Memory + Clone> Engine<M> {
         });
         match met {
             Some(Some(())) => {}
-            None if is_eager && length <= SHORT_MAX => {
-                self.keep_short(envelope, message, length)?;
-            }
+            None if length <= SHORT_MAX => self.keep_short(envelope, message, length)?,
             // The receive has no room in one piece or has sent an RTR, or the message needs memory.
             None | Some(None) => return self.take_from_fastbox(source),
         }
         self.peers[source as usize].paths.release_next(by_baton, length);
-        if !is_eager {
-            self.end_synchronous(source);
-        }
         Ok(true)
     }
 
