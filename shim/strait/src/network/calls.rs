@@ -217,6 +217,9 @@ impl<H: Hca> Network<H> {
             // The other process's own call has connected the link.
             _ if self.is_ready(rank) => false,
             Ok(None) => true,
+            // The other process has called, too. It may have confirmed its connection, sent its
+            // messages and left before it took this call, so its own call decides.
+            Err(_) if self.others.accepted.iter().any(|(caller, _)| *caller == rank) => false,
             Err(_) => {
                 match reason {
                     CallReason::Message => self.close(rank),
