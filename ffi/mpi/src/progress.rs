@@ -134,9 +134,9 @@ impl Front {
         is_due
     }
 
-    /// Returns whether a probe that does not wait is over, since no message waits, no line has come,
-    /// and there is no more to do. Counts the probe. The longer way of a probe makes progress, when
-    /// that is due.
+    /// Returns whether a probe that does not wait is over, since no message waits, no line has
+    /// come, and there is no more to do. Counts the probe. The longer way of a probe makes
+    /// progress, when that is due.
     #[inline(always)]
     pub(crate) fn ends_probe_in_vain(&self) -> bool {
         // On a crowded node the longer way yields the processor.
