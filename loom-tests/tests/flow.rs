@@ -36,7 +36,7 @@ impl Pair {
 /// A sender that gets a cell back knows that the receiver became full by that cell's message. So
 /// what a full receiver still gets is bounded by the cells that its sender has.
 #[test]
-fn who_gets_a_cell_back_sees_that_the_receiver_is_full() {
+fn a_sender_with_a_cell_back_sees_that_the_receiver_is_full() {
     model_in_full(|| {
         let pair = Pair::new();
         let mut owner = Owner::new(&pair.pool, 0);

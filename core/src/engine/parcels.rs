@@ -177,10 +177,7 @@ impl<M: Memory + Clone> Engine<M> {
         }
         peer.paths.release_next(by_baton, ParcelHead::LENGTH);
         // The peer may have fallen asleep meanwhile.
-        self.end_parcel(source, &head);
-        if head.asks != 0 {
-            self.end_synchronous(source);
-        }
+        self.end_whole_parcel(source, &head);
         Bypass::Received(Status { source, tag: key.tag(), bytes })
     }
 
@@ -210,12 +207,18 @@ impl<M: Memory + Clone> Engine<M> {
         });
         let is_taken = matches!(met, Some(Some(())));
         if is_taken {
-            self.end_parcel(source, &head);
-            if head.asks != 0 {
-                self.end_synchronous(source);
-            }
+            self.end_whole_parcel(source, &head);
         }
         is_taken
+    }
+
+    /// Ends the run of a whole message that a receive has taken, and answers a synchronous one.
+    #[inline(always)]
+    fn end_whole_parcel(&mut self, source: u32, head: &ParcelHead) {
+        self.end_parcel(source, head);
+        if head.asks != 0 {
+            self.end_synchronous(source);
+        }
     }
 
     /// Keeps or returns the run of a part that was read to its end.

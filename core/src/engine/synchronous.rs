@@ -79,17 +79,21 @@ impl<M: Memory + Clone> Engine<M> {
     ) -> Result<Sent, StartError> {
         let request = RequestState::Sending { message, next: None, detached: None };
         let id = self.requests.insert(owner, request)?;
-        self.requests.line_up(&mut self.peers.of_mut(destination).unmatched, id);
-        self.outbox.watch(destination);
+        self.join_unmatched(destination, id);
         Ok(Sent::Pending(RequestId(id)))
     }
 
     /// Moves the oldest send that waited for room to those that wait for their answers.
     pub(super) fn move_to_unmatched(&mut self, destination: u32) {
         if let Some(id) = self.leave_line(destination) {
-            self.requests.line_up(&mut self.peers.of_mut(destination).unmatched, id);
-            self.outbox.watch(destination);
+            self.join_unmatched(destination, id);
         }
+    }
+
+    /// Adds a send to those that wait for their answers.
+    fn join_unmatched(&mut self, destination: u32, id: u32) {
+        self.requests.line_up(&mut self.peers.of_mut(destination).unmatched, id);
+        self.outbox.watch(destination);
     }
 
     /// Ends the synchronous sends to `destination` that it has answered. Returns whether there were
